@@ -1,7 +1,7 @@
 // A queue between two threads with a capacity and an answer to "full".
 //
-// Threading: any number of producers and consumers. Limits: `capacity` items; TryPush answers false when full,
-// Push waits until its deadline. Failure: after Close, pushes answer false and pops drain what is left.
+// Threading: any number of producers and consumers. Limits: `capacity` items; TryPush answers false when
+// full, Push waits until its deadline. Failure: after Close, pushes answer false and pops drain what is left.
 #pragma once
 
 #include <condition_variable>

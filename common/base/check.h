@@ -32,8 +32,8 @@ struct Voidify {
 
 }  // namespace paceline::base_internal
 
-#define CHECK(cond)               \
-  (cond) ? (void)0                \
+#define CHECK(cond)                               \
+  (cond) ? (void)0                                \
          : ::paceline::base_internal::Voidify() & \
                ::paceline::base_internal::CheckMessage(__FILE__, __LINE__, #cond).stream()
 
@@ -44,7 +44,7 @@ struct Voidify {
 #define CHECK_LE(a, b) PACELINE_CHECK_OP(a, <=, b)
 #define CHECK_GT(a, b) PACELINE_CHECK_OP(a, >, b)
 #define CHECK_GE(a, b) PACELINE_CHECK_OP(a, >=, b)
-#define CHECK_OK(expr)                                                      \
-  if (absl::Status check_ok_status = (expr); check_ok_status.ok()) {        \
-  } else /* NOLINT */                                                       \
+#define CHECK_OK(expr)                                               \
+  if (absl::Status check_ok_status = (expr); check_ok_status.ok()) { \
+  } else /* NOLINT */                                                \
     CHECK(false) << #expr << " = " << check_ok_status.ToString() << " "

@@ -12,7 +12,7 @@ namespace paceline {
 inline StatusOr<uint64_t> CheckedMul(uint64_t a, uint64_t b) {
   uint64_t out = 0;
   if (__builtin_mul_overflow(a, b, &out)) {
-    return absl::InvalidArgumentError(absl::StrCat("size overflow: ", a, " * ", b));
+    return InvalidArgumentError("size overflow: {} * {}", a, b);
   }
   return out;
 }
@@ -20,7 +20,7 @@ inline StatusOr<uint64_t> CheckedMul(uint64_t a, uint64_t b) {
 inline StatusOr<uint64_t> CheckedAdd(uint64_t a, uint64_t b) {
   uint64_t out = 0;
   if (__builtin_add_overflow(a, b, &out)) {
-    return absl::InvalidArgumentError(absl::StrCat("size overflow: ", a, " + ", b));
+    return InvalidArgumentError("size overflow: {} + {}", a, b);
   }
   return out;
 }

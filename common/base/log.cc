@@ -21,7 +21,8 @@ struct LogState {
 LogState& State() {
   static LogState* state = [] {
     auto* s = new LogState;
-    s->logger = std::make_shared<spdlog::logger>("paceline", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    s->logger =
+        std::make_shared<spdlog::logger>("paceline", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     s->logger->flush_on(spdlog::level::debug);
     return s;
   }();
@@ -30,20 +31,28 @@ LogState& State() {
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarn: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
 
 std::string_view Name(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return "debug";
-    case LogLevel::kInfo: return "info";
-    case LogLevel::kWarn: return "warn";
-    case LogLevel::kError: return "error";
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarn:
+      return "warn";
+    case LogLevel::kError:
+      return "error";
   }
   return "info";
 }
@@ -55,7 +64,8 @@ void InitLog(std::string_view entity, LogFormat format, LogLevel level) {
   state.entity = entity;
   state.json = format == LogFormat::kJson || (format == LogFormat::kAuto && isatty(STDERR_FILENO) == 0);
   // In JSON mode the payload is already a whole object but for the time, which spdlog knows.
-  state.logger->set_pattern(state.json ? "{\"ts\":\"%Y-%m-%dT%H:%M:%S.%e%z\",%v}" : "%Y-%m-%d %H:%M:%S.%e %L %v");
+  state.logger->set_pattern(state.json ? "{\"ts\":\"%Y-%m-%dT%H:%M:%S.%e%z\",%v}"
+                                       : "%Y-%m-%d %H:%M:%S.%e %L %v");
   SetLogLevel(level);
 }
 

@@ -3,9 +3,9 @@
 //   LogInfo("step_done", "step={} accepted={}/{} us={}", step, 4, 5, 913);
 //   -> 2026-01-01 12:00:00.123 I stage-1 step_done step=812 accepted=4/5 us=913
 //
-// info = state changes an operator would draw on a timeline; debug = per step; warn = degraded, says what we did
-// about it; error = someone must act. Never prompt text, never keys. Thread-safe. Text on a terminal, JSON lines
-// elsewhere (`LogFormat`).
+// info = state changes an operator would draw on a timeline; debug = per step; warn = degraded, says what we
+// did about it; error = someone must act. Never prompt text, never keys. Thread-safe. Text on a terminal,
+// JSON lines elsewhere (`LogFormat`).
 #pragma once
 
 #include <spdlog/fmt/fmt.h>

@@ -25,8 +25,8 @@ std::array<uint32_t, 4> Philox4x32(uint64_t key, std::array<uint32_t, 4> counter
 
 float UniformAt(const NoiseKey& key, uint32_t index) {
   // One Philox block serves four neighbouring ids.
-  const auto words = Philox4x32(
-      key.seed, {index / 4, key.position, key.choice, static_cast<uint32_t>(key.purpose)});
+  const auto words =
+      Philox4x32(key.seed, {index / 4, key.position, key.choice, static_cast<uint32_t>(key.purpose)});
   const uint32_t bits = words[index % 4] >> 8;
   return (static_cast<float>(bits) + 0.5f) * (1.0f / 16777216.0f);
 }

@@ -1,7 +1,7 @@
 // Counter-based randomness: Philox4x32-10 (Salmon et al., SC'11; constants of Random123).
 //
-// No stream state: a draw is a pure function of its key, so a replay, another batch or a replaced worker gives
-// the same number. Who needs randomness keys it by (seed, choice, position, purpose): see NoiseKey.
+// No stream state: a draw is a pure function of its key, so a replay, another batch or a replaced worker
+// gives the same number. Who needs randomness keys it by (seed, choice, position, purpose): see NoiseKey.
 #pragma once
 
 #include <array>

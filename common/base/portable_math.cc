@@ -17,7 +17,8 @@ constexpr double kInvLn2 = 1.44269504088896338700e+00;
 // 2^k for k in the normal range, by its bits.
 double PowerOfTwo(int64_t k) { return std::bit_cast<double>(static_cast<uint64_t>(k + 1023) << 52); }
 
-// pi/2 in three parts of 33 bits each (fdlibm): n * kPio2_1 is exact for n < 2^20; the parts after it carry the rest.
+// pi/2 in three parts of 33 bits each (fdlibm): n * kPio2_1 is exact for n < 2^20; the parts after it carry
+// the rest.
 constexpr double kPio2_1 = 1.57079632673412561417e+00;
 constexpr double kPio2_2 = 6.07710050630396597660e-11;
 constexpr double kPio2_3 = 2.02226624879595063154e-21;
@@ -39,22 +40,19 @@ double SinPoly(double r) {
   return r * (1.0 +
               z * (-1.0 / 6 +
                    z * (1.0 / 120 +
-                        z * (-1.0 / 5040 +
-                             z * (1.0 / 362880 +
-                                  z * (-1.0 / 39916800 +
-                                       z * (1.0 / 6227020800.0 + z * (-1.0 / 1307674368000.0))))))));
+                        z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800 +
+                                                                    z * (1.0 / 6227020800.0 +
+                                                                         z * (-1.0 / 1307674368000.0))))))));
 }
 
 double CosPoly(double r) {
   const double z = r * r;
-  return 1.0 +
-         z * (-0.5 +
-              z * (1.0 / 24 +
-                   z * (-1.0 / 720 +
-                        z * (1.0 / 40320 +
-                             z * (-1.0 / 3628800 +
-                                  z * (1.0 / 479001600.0 +
-                                       z * (-1.0 / 87178291200.0 + z * (1.0 / 20922789888000.0))))))));
+  return 1.0 + z * (-0.5 + z * (1.0 / 24 +
+                                z * (-1.0 / 720 +
+                                     z * (1.0 / 40320 +
+                                          z * (-1.0 / 3628800 + z * (1.0 / 479001600.0 +
+                                                                     z * (-1.0 / 87178291200.0 +
+                                                                          z * (1.0 / 20922789888000.0))))))));
 }
 
 }  // namespace
@@ -97,7 +95,8 @@ double PortableLog(double x) {
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;
   double p = 1.0 / 21;
-  for (const double c : {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3}) {
+  for (const double c :
+       {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3}) {
     p = p * z + c;
   }
   const double log_m = 2.0 * s + 2.0 * s * z * p;
@@ -108,20 +107,28 @@ double PortableLog(double x) {
 double PortableSin(double x) {
   const Reduced red = ReducePio2(x);
   switch (red.quadrant & 3) {
-    case 0: return SinPoly(red.r);
-    case 1: return CosPoly(red.r);
-    case 2: return -SinPoly(red.r);
-    default: return -CosPoly(red.r);
+    case 0:
+      return SinPoly(red.r);
+    case 1:
+      return CosPoly(red.r);
+    case 2:
+      return -SinPoly(red.r);
+    default:
+      return -CosPoly(red.r);
   }
 }
 
 double PortableCos(double x) {
   const Reduced red = ReducePio2(x);
   switch (red.quadrant & 3) {
-    case 0: return CosPoly(red.r);
-    case 1: return -SinPoly(red.r);
-    case 2: return -CosPoly(red.r);
-    default: return SinPoly(red.r);
+    case 0:
+      return CosPoly(red.r);
+    case 1:
+      return -SinPoly(red.r);
+    case 2:
+      return -CosPoly(red.r);
+    default:
+      return SinPoly(red.r);
   }
 }
 

@@ -4,6 +4,8 @@
 //   StepId next(step.value() + 1);
 #pragma once
 
+#include <fmt/core.h>
+
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -38,4 +40,12 @@ class StrongId {
 template <typename Tag, typename Int>
 struct std::hash<paceline::StrongId<Tag, Int>> {
   size_t operator()(const paceline::StrongId<Tag, Int>& id) const { return std::hash<Int>()(id.value()); }
+};
+
+template <typename Tag, typename Int>
+struct fmt::formatter<paceline::StrongId<Tag, Int>> : fmt::formatter<Int> {
+  template <typename Context>
+  auto format(const paceline::StrongId<Tag, Int>& id, Context& context) const {
+    return fmt::formatter<Int>::format(id.value(), context);
+  }
 };

@@ -18,12 +18,12 @@ struct SamplingParams {
   float min_p = 0.0f;        // [0, 1]
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
-  float repetition_penalty = 1.0f;                       // > 0
-  std::vector<std::pair<TokenId, float>> logit_bias;     // ids in the vocabulary, each once
-  std::vector<TokenId> allowed_token_ids;                // empty = all
-  std::vector<std::vector<TokenId>> bad_words;           // banned id sequences
-  std::vector<TokenId> stop_token_ids;                   // request's own and the target's end ids (unless ignore_eos)
-  std::vector<TokenId> eos_token_ids;                    // the target's end ids; masked below min_tokens
+  float repetition_penalty = 1.0f;                    // > 0
+  std::vector<std::pair<TokenId, float>> logit_bias;  // ids in the vocabulary, each once
+  std::vector<TokenId> allowed_token_ids;             // empty = all
+  std::vector<std::vector<TokenId>> bad_words;        // banned id sequences
+  std::vector<TokenId> stop_token_ids;  // request's own and the target's end ids (unless ignore_eos)
+  std::vector<TokenId> eos_token_ids;   // the target's end ids; masked below min_tokens
   bool ignore_eos = false;
   uint32_t min_tokens = 0;
   uint32_t max_tokens = 0;  // > 0 once admitted: the cap after the context was taken into account

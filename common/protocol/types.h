@@ -10,7 +10,8 @@ namespace paceline {
 
 using TokenId = int32_t;    // index into the vocabulary, never negative in a checked message
 using Position = uint32_t;  // absolute, 0 = first token of the sequence: what rope and stop rules see
-using Slot = uint32_t;      // where a row's K/V lies in its sequence's blocks: block slot / block_size, then offset
+using Slot =
+    uint32_t;  // where a row's K/V lies in its sequence's blocks: block slot / block_size, then offset
 
 using SequenceId = StrongId<struct SequenceIdTag, uint64_t>;  // one choice of one prompt; never reused
 using StepId = StrongId<struct StepIdTag, uint64_t>;          // counts within a generation, from 1
@@ -23,8 +24,8 @@ struct Generation {
   auto operator<=>(const Generation&) const = default;
 };
 
-// Which attempt of a sequence a piece of work belongs to (P7). Compared lexicographically; raising `coordinator`
-// (admission, preemption, cancel, finish) sets `last_stage` (refusals) to 0.
+// Which attempt of a sequence a piece of work belongs to (P7). Compared lexicographically; raising
+// `coordinator` (admission, preemption, cancel, finish) sets `last_stage` (refusals) to 0.
 struct Lineage {
   uint32_t coordinator = 0;
   uint32_t last_stage = 0;

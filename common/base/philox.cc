@@ -8,6 +8,8 @@ namespace {
 constexpr uint32_t kMul0 = 0xD2511F53u, kMul1 = 0xCD9E8D57u;
 constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
 
+double UniformFromBits(uint32_t bits24) { return (static_cast<double>(bits24) + 0.5) * (1.0 / 16777216.0); }
+
 }  // namespace
 
 std::array<uint32_t, 4> Philox4x32(uint64_t key, std::array<uint32_t, 4> counter) {
@@ -23,17 +25,22 @@ std::array<uint32_t, 4> Philox4x32(uint64_t key, std::array<uint32_t, 4> counter
   return counter;
 }
 
-float UniformAt(const NoiseKey& key, uint32_t index) {
-  // One Philox block serves four neighbouring ids.
-  const auto words =
-      Philox4x32(key.seed, {index / 4, key.position, key.choice, static_cast<uint32_t>(key.purpose)});
-  const uint32_t bits = words[index % 4] >> 8;
-  return (static_cast<float>(bits) + 0.5f) * (1.0f / 16777216.0f);
+std::array<uint32_t, 4> NoiseBits(const NoiseKey& key, uint32_t quad) {
+  auto words = Philox4x32(key.seed, {quad, key.position, key.choice, static_cast<uint32_t>(key.purpose)});
+  for (uint32_t& word : words) word >>= 8;
+  return words;
+}
+
+double UniformAt(const NoiseKey& key, uint32_t index) {
+  return UniformFromBits(NoiseBits(key, index / 4)[index % 4]);
+}
+
+float GumbelFromBits(uint32_t bits24) {
+  return static_cast<float>(-PortableLog(-PortableLog(UniformFromBits(bits24))));
 }
 
 float GumbelAt(const NoiseKey& key, uint32_t index) {
-  const double u = UniformAt(key, index);
-  return static_cast<float>(-PortableLog(-PortableLog(u)));
+  return GumbelFromBits(NoiseBits(key, index / 4)[index % 4]);
 }
 
 }  // namespace paceline

@@ -22,10 +22,18 @@ struct NoiseKey {
   NoisePurpose purpose = NoisePurpose::kToken;
 };
 
-// Uniform in (0, 1): 24 bits, never 0 and never 1. `index` is the vocabulary id.
-float UniformAt(const NoiseKey& key, uint32_t index);
+// 24 random bits for each of the four ids 4 * quad .. 4 * quad + 3: one Philox block serves them all, so a
+// scan over a vocabulary asks once per quad.
+std::array<uint32_t, 4> NoiseBits(const NoiseKey& key, uint32_t quad);
+
+// Uniform in (0, 1), (bits + 1/2) / 2^24: never 0 and never 1. A double, since the half of the largest bits
+// would round up to 1 in float. `index` is the vocabulary id.
+double UniformAt(const NoiseKey& key, uint32_t index);
 
 // Standard Gumbel noise, -log(-log(u)), computed with our own log in double so that every machine agrees.
+// Below kGumbelBound = 25 ln 2: what a scan needs to skip ids that cannot win.
 float GumbelAt(const NoiseKey& key, uint32_t index);
+float GumbelFromBits(uint32_t bits24);
+inline constexpr float kGumbelBound = 17.33f;
 
 }  // namespace paceline

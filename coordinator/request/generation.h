@@ -65,7 +65,8 @@ struct GenerationDelta {
   // Totals of the choice so far: for usage and per-request acceptance.
   uint32_t num_drafted = 0;
   uint32_t num_accepted = 0;
-  uint32_t num_steps = 0;  // verdicts that brought ids
+  uint32_t num_steps = 0;          // verdicts that brought ids
+  uint32_t num_cached_prompt = 0;  // prompt tokens whose K/V came from the prefix cache
 };
 
 using GenerationSink = std::function<void(GenerationDelta)>;
@@ -76,7 +77,12 @@ class Engine {
   // The id to cancel by. ResourceExhausted: queue full; Unavailable: loading, draining or lost.
   virtual StatusOr<SequenceId> Submit(GenerationRequest request, GenerationSink sink) = 0;
   virtual void Cancel(SequenceId sequence) = 0;
-  // Ready to serve; else what is missing, for /health and /readyz. Never takes the engine's lock.
+  // The client reads slower than the engine writes: plan no new step of the sequence until it is resumed.
+  // What is in flight still arrives. An engine may leave it out (the default): the front bounds what it
+  // holds, and drops a client that stays behind.
+  virtual void SetPaused(SequenceId /*sequence*/, bool /*paused*/) {}
+  // Ready to serve; else what is missing, for /health and /readyz. Never takes the engine's lock. The message
+  // begins with "loading" or "draining" where that is the cause.
   virtual Status Readiness() const = 0;
 };
 

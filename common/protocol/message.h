@@ -1,7 +1,8 @@
-// Message: everything that travels on the control lane, the urgent lane and the published logs.
+// WireMessage: everything that travels on the control lane, the urgent lane and the published logs.
 //
-// The codec (common/transport) turns a Message into bytes and back; cores and shells handle it by std::visit.
-// A new kind is appended, here and in schemas/.
+// The codec (common/transport) turns a WireMessage into bytes and back; cores and shells handle it by
+// std::visit. A new kind is appended, here and in schemas/. (Not "Message": that is a status's text,
+// common/base/status.h.)
 #pragma once
 
 #include <variant>
@@ -13,8 +14,8 @@
 
 namespace paceline {
 
-using Message = std::variant<Hello, Refusal, Reconfigure, ReconfigureDone, Probe, ProbeSeen, DrafterChange,
-                             Goodbye, Heartbeat, Admission, Release, Cancel, StepPlan, PlanRequest, Launched,
-                             Proposal, Verdict, ReplayRequest, ReplayAnswer>;
+using WireMessage = std::variant<Hello, Refusal, Reconfigure, ReconfigureDone, Probe, ProbeSeen,
+                                 DrafterChange, Goodbye, Heartbeat, Admission, Release, Cancel, StepPlan,
+                                 PlanRequest, Launched, Proposal, Verdict, ReplayRequest, ReplayAnswer>;
 
 }  // namespace paceline

@@ -29,9 +29,10 @@ struct KvMove {
 
 // Executed at every stage at the frame's place in the pipe, exactly once, even when all its rows are dead
 // (P2).
+// Within a coordinator counter tables only grow (block_table.h).
 struct BlockTableDelta {
-  uint32_t len_before = 0;        // blocks of the table that stay; what lies beyond is dropped first
-  std::vector<BlockId> appended;  // new blocks behind them
+  uint32_t len_before = 0;        // index of the first block named here
+  std::vector<BlockId> appended;  // new blocks, and again those whose step had no verdict at planning
   bool operator==(const BlockTableDelta&) const = default;
 };
 
@@ -41,11 +42,13 @@ struct SequencePlan {
   // Position of the first row. For a continuation it is only a lower bound: stage 0 sets the start to the end
   // of its last launched frame of that lineage (P11).
   Position start = 0;
-  std::vector<TokenId> known_ids;  // ids at start, start + 1, ...; empty only for a continuation (P10)
-  bool continuation = false;       // run-ahead: planned while an earlier step of this lineage is out
-  bool awaits_proposal = false;    // stage 0 waits (bounded) for the draft worker's ids
-  uint32_t draft_len_max = 0;      // most ids that a proposal may append; blocks cover them
-  bool draws = true;               // false: a prefill chunk that is not the prompt's last; no token is drawn
+  // Ids at start, start + 1, ...; empty only for a continuation (P10). A continuation has some when it is the
+  // next chunk of a prompt; its start is then exact.
+  std::vector<TokenId> known_ids;
+  bool continuation = false;     // run-ahead: planned while an earlier step of this lineage is out
+  bool awaits_proposal = false;  // stage 0 waits (bounded) for the draft worker's ids
+  uint32_t draft_len_max = 0;    // most ids that a proposal may append; blocks cover them
+  bool draws = true;             // false: a prefill chunk that is not the prompt's last; no token is drawn
   BlockTableDelta blocks;
   std::vector<KvMove> moves;
 

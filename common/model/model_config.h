@@ -1,17 +1,23 @@
-// What a decoder-only model is, whatever file it came from: shapes, norms, rope, special ids.
+// What a decoder-only model is, whatever file it came from: shapes, norms, rope.
 //
 // Made from a GGUF header or a Hugging Face config.json by LoadModelConfig; checked there, so that readers
-// need no further checks. The sources' conventions are folded in: `rope_pairing` says how the file's q/k rows
-// pair, and `rope_inv_freq_divisor` holds GGUF's rope_freqs when the file has them.
+// need no further checks: a key that would change the maths is honoured or the model is refused by the key's
+// name. The sources' conventions are folded in: `rope_pairing` says how the file's q/k rows pair. GGUF's
+// `rope_freqs.weight` is a tensor, so it is asked from the weight source (LoadRopeInverseFrequencies).
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "common/base/status.h"
 #include "common/tensor/dtype.h"
 
 namespace paceline {
+
+class GgufFile;
 
 enum class RopePairing {
   kHalves,       // element i pairs with i + d/2 (Hugging Face files of the llama family)
@@ -55,8 +61,19 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
+// MODEL of the command line (see model_path.h), config only: no tensor is looked at beyond the GGUF table.
+// `dtype` is what the file states; an opened WeightSource corrects it to what the tensors are.
+StatusOr<ModelConfig> LoadModelConfig(const std::string& model);
+
+// InvalidArgument names the key that is missing, damaged or not supported.
+StatusOr<ModelConfig> ModelConfigFromGguf(const GgufFile& file);
+StatusOr<ModelConfig> ModelConfigFromJson(const nlohmann::json& config, std::string_view name);
+
+// The bounds every source is held to (head counts divide, sizes are positive and small enough to multiply).
+Status CheckModelConfig(const ModelConfig& config);
+
 // rope's inverse frequencies, [rope_dim / 2] float64, scaling applied (formulas: llama3 and linear scaling of
-// transformers' modeling_rope_utils).
+// transformers' modeling_rope_utils). Portable maths: the same bits on every machine.
 std::vector<double> RopeInverseFrequencies(const ModelConfig& config);
 
 }  // namespace paceline

@@ -62,4 +62,8 @@ class WeightSource {
 // key).
 StatusOr<std::unique_ptr<WeightSource>> OpenModel(const std::string& model);
 
+// RopeInverseFrequencies of the config, divided by the file's `rope_freqs.weight` where it has one (the
+// llama3 factors of GGUF). InvalidArgument when a factor is not a positive number.
+StatusOr<std::vector<double>> LoadRopeInverseFrequencies(const WeightSource& source);
+
 }  // namespace paceline

@@ -11,19 +11,21 @@
 //     path 7.0 7.1 7.2 7.3 2.0 2.1 seq B prefills positions 0 and 1:  blocks {3},    prefix_len 0, tail_slots
 //     {0}     path 3.0
 //                                        blocks {3},    prefix_len 0, tail_slots {0, 1}  path 3.0 3.1
-//   (a prefill row may as well say prefix_len 1, tail_slots {1}: the path is the same and so are the bits)
+//   (a row whose ancestors all sit at slot = position may as well say prefix_len = p + 1 and no tail: the
+//   path is the same and so are the bits; rows of one sequence that follow one another in a call then share
+//   their loads)
 //
 //   score_i = scale * (q . k_i),  out = sum_i softmax(score)_i * v_i,  query head h uses K/V head h / (heads
 //   / kv_heads)
 //
 // Order: the path is cut into chunks of kAttentionChunk entries counted from position 0. Within a chunk: dots
-// in 16 virtual lanes over head_dim, maximum, p_i = exp(score_i - max) (own polynomial), sums of p_i and p_i
-// * v_i in path order. Chunks are then combined in path order, each rescaled by exp of the difference of
-// maxima. The result depends on the path's contents alone, not on slots, blocks, other rows, threads or
-// instruction set.
+// in 16 virtual lanes over head_dim, then the maximum m, p_i = exp(score_i - m) (own polynomial), the sum of
+// p_i in 16 virtual lanes over i, the sums of p_i * v_i in path order. Chunks are combined in path order,
+// each side rescaled by the exp of its maximum less the common one. The result depends on the path's contents
+// alone, not on slots, blocks, other rows, threads or instruction set. A NaN score gives NaN.
 //
-// Parallel over (row, K/V head). Aliasing: out overlaps nothing. Roofline: 2 * path * kv_heads * head_dim
-// elements of the cache a row.
+// Parallel over (up to 8 neighbouring rows of a sequence, K/V head). Aliasing: out overlaps nothing.
+// Roofline: 2 * path * kv_heads * head_dim elements of the cache per group of rows.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +53,7 @@ struct KvView {
 struct AttentionRow {
   const uint32_t* blocks = nullptr;  // the sequence's block table: logical block -> block of the pool
   uint32_t prefix_len = 0;
-  std::span<const uint32_t> tail_slots;
+  std::span<const uint32_t> tail_slots;  // prefix_len + tail_slots.size() >= 1
 };
 
 // Where one row's K and V go.
@@ -65,10 +67,10 @@ struct KvWriteRow {
 void WriteKv(const float* k, size_t k_stride, const float* v, size_t v_stride,
              std::span<const KvWriteRow> rows, const KvView& kv);
 
-// Reusable buffers of Attention, a slice per task; grows when a call needs more.
+// Reusable buffers of Attention, a slice per task; grows when a call needs more than was reserved.
 class AttentionScratch {
  public:
-  void Reserve(size_t num_heads_per_kv_head, size_t head_dim, int num_threads);
+  void Reserve(size_t num_heads, size_t num_kv_heads, size_t head_dim, int num_threads);
 
  private:
   friend struct AttentionScratchAccess;

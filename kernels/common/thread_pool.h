@@ -4,8 +4,10 @@
 // itself, so a pool of size 1 has no threads and runs everything inline. Which thread runs which task is
 // unspecified: a task must write only its own outputs, then results do not depend on the pool's size.
 //
-// ParallelFor returns when every task has finished. It does not allocate and takes no lock while workers are
-// awake: idle workers spin for some microseconds (layers follow one another closely), then sleep.
+// ParallelFor returns when every task has finished; it does not wait for workers that came too late to find
+// one, so a worker that the operating system keeps away costs nothing but its share. It does not allocate and
+// takes no lock while workers are awake: idle workers spin for some microseconds (layers follow one another
+// closely), then sleep.
 //
 //   ThreadPool pool(2);
 //   pool.ParallelFor(num_tiles, [&](size_t tile) { Compute(tile); });
@@ -14,7 +16,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -40,21 +41,41 @@ class ThreadPool {
  private:
   using TaskFn = absl::FunctionRef<void(size_t)>;
 
-  void WorkerLoop(int worker_index);
-  uint64_t AwaitNextRound(uint64_t round_seen);
+  void WorkerLoop();
   void RunTasks();
+  bool HasTasks() const { return unclaimed_.load(std::memory_order_seq_cst) > 0; }
+  void Sleep();
 
-  // A round is one ParallelFor. The caller fills the fields, then publishes by raising round_.
+  // fn_ and num_tasks_ are written by the caller before it raises unclaimed_, and read only by a thread that
+  // has claimed a task: until that task is finished the caller cannot return, so they stay what they were.
   const TaskFn* fn_ = nullptr;
   size_t num_tasks_ = 0;
-  std::atomic<size_t> next_task_{0};
-  std::atomic<uint64_t> round_{0};
-  std::atomic<int> workers_busy_{0};  // workers that have not yet left the current round
+  alignas(64) std::atomic<size_t> unclaimed_{0};
+  alignas(64) std::atomic<size_t> finished_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;  // only for sleeping and waking
   std::condition_variable wake_;
   std::vector<std::thread> workers_;
+};
+
+// Cuts `num_items` into tasks so that threads can balance without paying for tiny ones; task t has the items
+// [begin(t), end(t)).
+class TaskSplit {
+ public:
+  // The most tasks any split makes, for sizing a buffer per task.
+  static size_t MaxTasks(int num_threads);
+
+  // No task gets fewer than `min_items` items (but the last).
+  TaskSplit(size_t num_items, size_t min_items, int num_threads);
+
+  size_t num_tasks() const { return num_tasks_; }
+  size_t begin(size_t task) const { return num_items_ * task / num_tasks_; }
+  size_t end(size_t task) const { return begin(task + 1); }
+
+ private:
+  size_t num_items_;
+  size_t num_tasks_;
 };
 
 }  // namespace paceline::kernels

@@ -1,0 +1,15 @@
+// Instruction sets that Highway 1.0.3 does not dispatch on, behind our own check.
+//
+// Threading: the test switches are for single-threaded test set-up only.
+#pragma once
+
+namespace paceline::kernels {
+
+// AVX-512 VNNI is there, the operating system saves its state, and nothing masks it (Highway's AVX3 target
+// disabled, or the switch below).
+bool UseAvx512Vnni();
+
+// Hides VNNI, so that a machine that has it can test and measure what others run.
+void MaskAvx512VnniForTest(bool masked);
+
+}  // namespace paceline::kernels

@@ -39,6 +39,8 @@
 #include "common/base/strong_id.h"
 #include "common/base/unique_fd.h"
 
+struct zmq_pollitem_t;
+
 namespace paceline {
 
 class EventLoop {
@@ -79,15 +81,17 @@ class EventLoop {
     std::shared_ptr<Handler> handler;  // null: removed; shared so that a handler may remove itself
   };
   struct Timer {
+    TimerId id;
     Duration period{};  // 0 = once
     std::shared_ptr<Handler> handler;
-    TimerId id;
   };
 
-  void RunReadySources();
+  TimerId AddTimer(Instant when, Duration period, Handler handler);
+  void ArmTimer();
+  void Wait(std::vector<zmq_pollitem_t>& items);
+  void RunReadySources(const std::vector<zmq_pollitem_t>& items);
   void RunDueTimers();
   void RunPosted();
-  void ArmTimer();
   void WakeUp();
 
   const size_t posted_max_;

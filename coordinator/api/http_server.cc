@@ -218,16 +218,19 @@ class HttpServer::Impl {
   std::thread thread_;
 };
 
-HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::HttpServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() { Stop(); }
 
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(HttpServerOptions options, HttpHandler* handler) {
-  auto impl = std::make_unique<Impl>(std::move(options), handler);
+  auto impl = std::make_shared<Impl>(std::move(options), handler);
   RETURN_IF_ERROR(impl->Listen());
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
 void HttpServer::Post(std::function<void()> work) { impl_->Post(std::move(work)); }
+HttpServer::Poster HttpServer::poster() const {
+  return [impl = impl_](std::function<void()> work) { impl->Post(std::move(work)); };
+}
 uint16_t HttpServer::port() const { return impl_->port(); }
 size_t HttpServer::num_connections() const { return impl_->num_connections(); }
 void HttpServer::StopAccepting() { impl_->StopAccepting(); }

@@ -76,6 +76,9 @@ class HttpServer {
 
   // Runs `work` on the I/O thread. From any thread; after Stop it is dropped.
   void Post(std::function<void()> work);
+  // The same as a value that may outlive the server, for those who call back late.
+  using Poster = std::function<void(std::function<void()> work)>;
+  Poster poster() const;
 
   uint16_t port() const;           // 0 for a unix socket
   size_t num_connections() const;  // any thread
@@ -85,8 +88,8 @@ class HttpServer {
   class Impl;
 
  private:
-  explicit HttpServer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit HttpServer(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace paceline

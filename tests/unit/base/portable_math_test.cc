@@ -33,7 +33,7 @@ TEST(PortableMath, LogHasItsEdges) {
   EXPECT_EQ(PortableLog(1), 0.0);
   EXPECT_EQ(PortableLog(0), -std::numeric_limits<double>::infinity());
   EXPECT_TRUE(std::isnan(PortableLog(-1)));
-  EXPECT_LT(RelativeError(PortableLog(5e-324), logl(5e-324L)), 1e-14);
+  EXPECT_LT(RelativeError(PortableLog(5e-324), logl(static_cast<long double>(5e-324))), 1e-14);
 }
 
 TEST(PortableMath, SineAndCosineAgreeOverAllRopeAngles) {

@@ -3,7 +3,12 @@
 // Threading: the test switches are for single-threaded test set-up only.
 #pragma once
 
+#include <cstdint>
+
 namespace paceline::kernels {
+
+// The Highway target (HWY_AVX2, ...) that its dispatch runs now.
+int64_t ChosenTarget();
 
 // AVX-512 VNNI is there, the operating system saves its state, and nothing masks it (Highway's AVX3 target
 // disabled, or the switch below).

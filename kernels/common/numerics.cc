@@ -7,7 +7,7 @@ namespace paceline::kernels {
 
 std::string_view InstructionSetName() {
   if (UseAvx512Vnni()) return "AVX3+VNNI";
-  return hwy::TargetName(hwy::SupportedAndGeneratedTargets().front());
+  return hwy::TargetName(ChosenTarget());
 }
 
 }  // namespace paceline::kernels

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,7 +34,9 @@ struct SamplerVocab {
 
 struct DrawnToken {
   TokenId id = -1;
-  std::optional<TokenLogprobs> logprobs;  // present iff the params ask for them
+  TokenLogprobs logprobs;  // rank 0: the params do not ask for them
+
+  bool has_logprobs() const { return logprobs.rank > 0; }
 };
 
 // Buffers of one thread, shared by the samplers it serves; grown at the first draw.

@@ -65,11 +65,12 @@ StatusOr<std::vector<uint32_t>> IdList(const json& object, std::string_view key,
   const json& value = object.at(std::string(key));
   const json list = value.is_array() ? value : json::array({value});
   for (const json& entry : list) {
-    if (!entry.is_number_unsigned() || entry.get<uint64_t>() >= vocab_size) {
+    const std::optional<uint32_t> id = AsU32(entry);
+    if (!id || *id >= vocab_size) {
       return InvalidArgumentError("{}: want ids below the vocabulary of {}, found {}", key, vocab_size,
                                   Printable(entry.dump(-1, ' ', true)));
     }
-    ids.push_back(entry.get<uint32_t>());
+    ids.push_back(*id);
   }
   return ids;
 }

@@ -88,14 +88,24 @@ StatusOr<json> ReadJsonFile(const std::string& path, size_t bytes_max) {
 
 bool JsonHas(const json& object, std::string_view key) { return Find(object, key) != nullptr; }
 
+std::optional<uint32_t> AsU32(const json& value) {
+  // A number made in code may be signed where the parser would have made it unsigned.
+  if (!value.is_number_integer()) return std::nullopt;
+  if (!value.is_number_unsigned() && value.get<int64_t>() < 0) return std::nullopt;
+  const uint64_t number = value.get<uint64_t>();
+  if (number > std::numeric_limits<uint32_t>::max()) return std::nullopt;
+  return static_cast<uint32_t>(number);
+}
+
 StatusOr<std::optional<uint32_t>> JsonU32(const json& object, std::string_view key) {
   const json* value = Find(object, key);
   if (value == nullptr) return std::optional<uint32_t>();
-  constexpr uint32_t kMax = std::numeric_limits<uint32_t>::max();
-  if (!value->is_number_unsigned() || value->get<uint64_t>() > kMax) {
-    return WrongType(key, fmt::format("an integer from 0 to {}", kMax), *value);
+  const std::optional<uint32_t> number = AsU32(*value);
+  if (!number) {
+    return WrongType(key, fmt::format("an integer from 0 to {}", std::numeric_limits<uint32_t>::max()),
+                     *value);
   }
-  return std::optional<uint32_t>(value->get<uint32_t>());
+  return number;
 }
 
 StatusOr<std::optional<double>> JsonNumber(const json& object, std::string_view key) {

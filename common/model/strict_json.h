@@ -27,6 +27,8 @@ StatusOr<nlohmann::json> ReadJsonFile(const std::string& path, size_t bytes_max)
 // Whether the key is there with another value than null. `object` may be any JSON value.
 bool JsonHas(const nlohmann::json& object, std::string_view key);
 
+// Empty for anything but an integer from 0 to 2^32 - 1 (1.0 is not one).
+std::optional<uint32_t> AsU32(const nlohmann::json& value);
 StatusOr<std::optional<uint32_t>> JsonU32(const nlohmann::json& object, std::string_view key);
 StatusOr<std::optional<double>> JsonNumber(const nlohmann::json& object, std::string_view key);
 StatusOr<std::optional<bool>> JsonBool(const nlohmann::json& object, std::string_view key);

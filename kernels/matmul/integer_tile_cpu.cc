@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/common/widen-inl.h"
 
@@ -170,7 +171,7 @@ struct BlockQ4_1 {
   }
   HWY_INLINE VF Dot(const int8_t* q, int32_t sum) const {
     const VF scaled = hn::Mul(d, hn::ConvertTo(DF(), NibbleDot(words, q)));
-    return AddMul(scaled, m, hn::Set(DF(), static_cast<float>(sum)));
+    return AddMul(scaled, m, hn::ConvertTo(DF(), hn::Set(DI(), sum)));
   }
 };
 
@@ -194,22 +195,36 @@ struct BlockQ8_0 {
   }
 };
 
+// Rows are walked side by side, an order that hardware prefetchers do not recognise; the next vector's rows
+// follow these in memory, so each run fetches its share of them. Beyond the end it does nothing: a prefetch
+// cannot fault.
+HWY_INLINE void PrefetchNext(const std::byte* rows_end, size_t at, size_t bytes) {
+  for (size_t line = 0; line < bytes; line += 64) hwy::Prefetch(rows_end + at + line);
+}
+
 // One vector of outputs: columns [first, first + kLanes) of the tile.
 template <typename Block>
 HWY_INLINE void LanesOfTile(const IntegerTileArgs& args, size_t first, TileSums& sums) {
+  constexpr size_t kRunBytes = Block::kBytes * kLanes;
+  const size_t num_rows =
+      args.num_rows;  // a local: the stores below could change args for all the compiler knows
   LaneRows rows;
   rows.base = args.weights + first * args.row_bytes;
   for (size_t lane = 0; lane < kLanes; ++lane) {
     rows.offset[lane] = static_cast<int32_t>(std::min(lane, args.num_outputs - first - 1) * args.row_bytes);
   }
-  for (size_t r = 0; r < args.num_rows; ++r) hn::StoreU(hn::Zero(DF()), DF(), sums[r] + first);
+  for (size_t r = 0; r < num_rows; ++r) hn::StoreU(hn::Zero(DF()), DF(), sums[r] + first);
   for (size_t run = 0; run < args.num_runs; ++run) {
+    PrefetchNext(rows.base + kLanes * args.row_bytes, run * kRunBytes, kRunBytes);
     const Block block(rows, run * Block::kBytes);
     const size_t place = run * args.x.row_capacity;
-    for (size_t r = 0; r < args.num_rows; ++r) {
-      const VF dot = block.Dot(args.x.q + (place + r) * kActivationRun, args.x.sum[place + r]);
+    const int8_t* q = args.x.q + place * kActivationRun;
+    const int32_t* sum = args.x.sum + place;
+    const float* scale = args.x.scale + place;
+    for (size_t r = 0; r < num_rows; ++r) {
+      const VF dot = block.Dot(q + r * kActivationRun, sum[r]);
       const VF acc = hn::LoadU(DF(), sums[r] + first);
-      hn::StoreU(AddMul(acc, hn::Set(DF(), args.x.scale[place + r]), dot), DF(), sums[r] + first);
+      hn::StoreU(AddMul(acc, hn::Set(DF(), scale[r]), dot), DF(), sums[r] + first);
     }
   }
 }

@@ -72,15 +72,21 @@ PACELINE_INLINE void SplitNibbles(__m512i (&words)[kWords]) {
   }
 }
 
+// Four activations to all lanes. Read one word at a time: a wider read would be split through scalar
+// registers, and the broadcast would no longer be part of the instruction that uses it.
+PACELINE_INLINE __m512i BroadcastWord(const int8_t* q, size_t word) {
+  int32_t bits;
+  std::memcpy(&bits, q + 4 * word, sizeof(bits));
+  return _mm512_set1_epi32(bits);
+}
+
 // Sum over the block of unsigned weight x signed activation, on top of `start`.
 PACELINE_INLINE __m512i ByteDot(const __m512i (&words)[kWords], const int8_t* q, __m512i start) {
   __m512i even = start;
   __m512i odd = _mm512_setzero_si512();
   for (size_t c = 0; c < kWords; c += 2) {
-    int32_t x[2];
-    std::memcpy(x, q + 4 * c, sizeof(x));
-    even = _mm512_dpbusd_epi32(even, words[c], _mm512_set1_epi32(x[0]));
-    odd = _mm512_dpbusd_epi32(odd, words[c + 1], _mm512_set1_epi32(x[1]));
+    even = _mm512_dpbusd_epi32(even, words[c], BroadcastWord(q, c));
+    odd = _mm512_dpbusd_epi32(odd, words[c + 1], BroadcastWord(q, c + 1));
   }
   return _mm512_add_epi32(even, odd);
 }
@@ -112,7 +118,7 @@ struct BlockQ4_1 {
   }
   PACELINE_INLINE __m512 Dot(const int8_t* q, int32_t sum) const {
     const __m512 scaled = _mm512_mul_ps(d, _mm512_cvtepi32_ps(ByteDot(words, q, _mm512_setzero_si512())));
-    return _mm512_add_ps(scaled, _mm512_mul_ps(m, _mm512_set1_ps(static_cast<float>(sum))));
+    return _mm512_add_ps(scaled, _mm512_mul_ps(m, _mm512_cvtepi32_ps(_mm512_set1_epi32(sum))));
   }
 };
 
@@ -144,20 +150,25 @@ PACELINE_INLINE void PrefetchNextTile(const IntegerTileArgs& args, size_t at, si
 
 template <typename Block>
 void VnniTile(const IntegerTileArgs& args, TileSums& sums) {
+  const size_t num_rows =
+      args.num_rows;  // a local, since the stores below could change args for all g++ knows
   LaneRows rows;
   rows.base = args.weights;
   for (size_t lane = 0; lane < kTileOutputs; ++lane) {
     rows.offset[lane] = static_cast<int32_t>(std::min(lane, args.num_outputs - 1) * args.row_bytes);
   }
-  for (size_t r = 0; r < args.num_rows; ++r) _mm512_storeu_ps(sums[r], _mm512_setzero_ps());
+  for (size_t r = 0; r < num_rows; ++r) _mm512_storeu_ps(sums[r], _mm512_setzero_ps());
   for (size_t run = 0; run < args.num_runs; ++run) {
     PrefetchNextTile(args, run * Block::kBytes * kTileOutputs, Block::kBytes * kTileOutputs);
     Block block;
     block.Load(rows, run * Block::kBytes);
     const size_t place = run * args.x.row_capacity;
-    for (size_t r = 0; r < args.num_rows; ++r) {
-      const __m512 dot = block.Dot(args.x.q + (place + r) * kActivationRun, args.x.sum[place + r]);
-      const __m512 term = _mm512_mul_ps(_mm512_set1_ps(args.x.scale[place + r]), dot);
+    const int8_t* q = args.x.q + place * kActivationRun;
+    const int32_t* sum = args.x.sum + place;
+    const float* scale = args.x.scale + place;
+    for (size_t r = 0; r < num_rows; ++r) {
+      const __m512 dot = block.Dot(q + r * kActivationRun, sum[r]);
+      const __m512 term = _mm512_mul_ps(_mm512_set1_ps(scale[r]), dot);
       _mm512_storeu_ps(sums[r], _mm512_add_ps(_mm512_loadu_ps(sums[r]), term));
     }
   }

@@ -81,7 +81,7 @@ inline constexpr uint32_t kDrafterStage = 0xffff'ffff;
 std::string DebugString(const EdgeId& edge);
 
 struct TensorLimits {
-  uint32_t header_bytes_max = 4u << 20;
+  uint32_t header_bytes_max = 1u << 20;
   uint64_t payload_bytes_max = 256ull << 20;
   uint64_t ring_bytes = 4ull << 20;  // payload lane of shared memory and of the in-process pair
 };

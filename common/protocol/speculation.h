@@ -48,7 +48,11 @@ struct TokenLogprobs {
   bool operator==(const TokenLogprobs&) const = default;
 };
 
-enum class RowFailure : uint8_t { kNone = 0, kNotFinite = 1 };
+enum class RowFailure : uint8_t {
+  kNone = 0,
+  kNotFinite = 1,       // NaN or infinite logits (B176)
+  kNothingAllowed = 2,  // the request's own rules mask every id, or cannot be applied
+};
 
 struct SequenceVerdict {
   SequenceId sequence;

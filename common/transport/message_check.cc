@@ -114,7 +114,7 @@ Status CheckSequence(const SequenceProposal& proposal) {
 Status CheckSequence(const SequenceVerdict& verdict) {
   RETURN_IF_ERROR(CheckIds("SequenceVerdict.ids", verdict.ids));
   RETURN_IF_ERROR(CheckSpan("SequenceVerdict", verdict.first_position, verdict.ids.size()));
-  if (verdict.failure > RowFailure::kNotFinite) {
+  if (verdict.failure > RowFailure::kNothingAllowed) {
     return InvalidArgumentError("SequenceVerdict.failure: {} is unknown", static_cast<int>(verdict.failure));
   }
   if (verdict.num_accepted > verdict.num_drafted) {

@@ -89,10 +89,13 @@ class HttpServer::Impl {
       port_ = acceptor.local_endpoint().port();
       acceptor_.emplace<TcpAcceptor>(std::move(acceptor));
     }
+    return OkStatus();
+  }
+
+  void Start() {
     AcceptNext();
     thread_ = std::thread([this] { Run(); });
     pthread_setname_np(thread_.native_handle(), options_.thread_name.substr(0, 15).c_str());
-    return OkStatus();
   }
 
   void Post(std::function<void()> work) {
@@ -227,6 +230,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(HttpServerOptions optio
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
+void HttpServer::Start() { impl_->Start(); }
 void HttpServer::Post(std::function<void()> work) { impl_->Post(std::move(work)); }
 HttpServer::Poster HttpServer::poster() const {
   return [impl = impl_](std::function<void()> work) { impl->Post(std::move(work)); };

@@ -11,6 +11,7 @@
 //
 //   ASSIGN_OR_RETURN(auto server, HttpServer::Listen({.host = "127.0.0.1", .port = 0}, &handler));
 //   server->port();  // the one the system chose
+//   server->Start();
 //   server->Stop();
 #pragma once
 
@@ -67,9 +68,11 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  // `handler` outlives the server. Unavailable when the address is in use.
+  // Binds and listens; nobody is accepted before Start. `handler` outlives the server. Unavailable when the
+  // address is in use.
   static StatusOr<std::unique_ptr<HttpServer>> Listen(HttpServerOptions options, HttpHandler* handler);
   ~HttpServer();
+  void Start();
 
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -116,7 +116,8 @@ struct ServerMetrics::Impl {
   Histogram *queue_time, *prefill_time, *decode_time, *inference_time;
   std::array<Counter*, 4> finished, rejected, cancelled;
 
-  std::mutex positions_mutex;  // guards the making of a position's counter
+  std::mutex totals_mutex;  // guards the rest
+  EngineTotals totals;      // as of the last AdvanceTo
   std::vector<Counter*> accepted_at;
 };
 
@@ -234,19 +235,27 @@ void ServerMetrics::PrefixCache(uint64_t num_queried_tokens, uint64_t num_hit_to
   impl_->prefix_hits->Increment(static_cast<double>(num_hit_tokens));
 }
 
-void ServerMetrics::Preempted() { impl_->preemptions->Increment(); }
-void ServerMetrics::Corrupted() { impl_->corrupted->Increment(); }
 void ServerMetrics::Iteration(uint32_t num_tokens) { impl_->iteration_tokens->Observe(num_tokens); }
-void ServerMetrics::GeneratedTokens(uint32_t num_tokens) { impl_->generation_tokens->Increment(num_tokens); }
 
-void ServerMetrics::SpeculationRound(uint32_t num_drafted, uint32_t num_accepted) {
-  if (num_drafted == 0) return;
-  impl_->drafts->Increment();
-  impl_->draft_tokens->Increment(num_drafted);
-  impl_->accepted_tokens->Increment(num_accepted);
-  std::lock_guard lock(impl_->positions_mutex);
-  const size_t shown = std::min<size_t>(num_drafted, kDraftPositionsMax);
-  for (size_t i = 0; i < shown; ++i) impl_->AcceptedAt(i)->Increment(i < num_accepted ? 1 : 0);
+void ServerMetrics::AdvanceTo(const EngineTotals& totals) {
+  std::lock_guard lock(impl_->totals_mutex);
+  EngineTotals& last = impl_->totals;
+  const auto advance = [](Counter* counter, uint64_t to, uint64_t* from) {
+    if (to <= *from) return;
+    counter->Increment(static_cast<double>(to - *from));
+    *from = to;
+  };
+  advance(impl_->preemptions, totals.preemptions, &last.preemptions);
+  advance(impl_->generation_tokens, totals.generation_tokens, &last.generation_tokens);
+  advance(impl_->corrupted, totals.corrupted, &last.corrupted);
+  advance(impl_->drafts, totals.drafts, &last.drafts);
+  advance(impl_->draft_tokens, totals.draft_tokens, &last.draft_tokens);
+  advance(impl_->accepted_tokens, totals.accepted_tokens, &last.accepted_tokens);
+  const size_t positions = std::min(totals.accepted_per_position.size(), kDraftPositionsMax);
+  if (last.accepted_per_position.size() < positions) last.accepted_per_position.resize(positions);
+  for (size_t i = 0; i < positions; ++i) {
+    advance(impl_->AcceptedAt(i), totals.accepted_per_position[i], &last.accepted_per_position[i]);
+  }
 }
 
 void ServerMetrics::RequestTimes(double queue_seconds, double prefill_seconds, double decode_seconds,

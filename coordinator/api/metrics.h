@@ -5,7 +5,7 @@
 // Durations are seconds of one process's monotonic clock.
 //
 //   ServerMetrics metrics({.model_name = "smol", .max_model_len = 2048});
-//   metrics.SpeculationRound(4, 3);
+//   metrics.AdvanceTo({.generation_tokens = 812});
 //   metrics.Text();   // the exposition
 //
 // The front records: arrival, first token, token gaps, end, usage, parameters, rejections.
@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace paceline {
 
@@ -25,6 +26,17 @@ struct MetricsOptions {
   uint32_t max_model_len = 0;  // the largest bucket of the token histograms
   bool vllm_names = true;      // --enable-vllm-metric-names
   std::string version, build, protocol;
+};
+
+// What the engine has counted since it started. Each value only grows.
+struct EngineTotals {
+  uint64_t preemptions = 0;
+  uint64_t generation_tokens = 0;
+  uint64_t corrupted = 0;  // requests ended by logits that are not finite
+  uint64_t drafts = 0;     // one per sequence and verdict with drafted rows
+  uint64_t draft_tokens = 0;
+  uint64_t accepted_tokens = 0;
+  std::vector<uint64_t> accepted_per_position;  // from 0
 };
 
 enum class CancelPhase { kQueue, kPrefill, kDecode, kRecovery };
@@ -50,11 +62,8 @@ class ServerMetrics {
   void SetKvUsage(double used_share);  // 0..1
   void SetCacheConfig(uint32_t block_size, uint64_t num_blocks);
   void PrefixCache(uint64_t num_queried_tokens, uint64_t num_hit_tokens);
-  void Preempted();
-  void Corrupted();                     // a request ended because its logits were not finite
-  void Iteration(uint32_t num_tokens);  // rows of one step
-  void GeneratedTokens(uint32_t num_tokens);
-  void SpeculationRound(uint32_t num_drafted, uint32_t num_accepted);  // one sequence, one verdict
+  void Iteration(uint32_t num_tokens);         // rows of one step
+  void AdvanceTo(const EngineTotals& totals);  // as often as wanted
   void RequestTimes(double queue_seconds, double prefill_seconds, double decode_seconds,
                     double inference_seconds);
   void Cancelled(CancelPhase phase);

@@ -1,5 +1,7 @@
 #include "coordinator/api/request_fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -17,6 +19,7 @@ using nlohmann::ordered_json;
 
 constexpr uint8_t kGenerating = kChatRoute | kCompletionRoute;
 constexpr uint8_t kEvery = kGenerating | kTokenizeRoute | kDetokenizeRoute;
+constexpr uint32_t kTemplateVariablesMax = 256;
 constexpr double kInt64Max = 9223372036854775807.0;
 constexpr double kInt64Min = -9223372036854775808.0;
 
@@ -86,7 +89,9 @@ std::vector<FieldRule> RequestFields(const ApiOptions& options) {
   FieldRule messages = Plain("messages", kChatRoute | kTokenizeRoute, FieldKind::kList);
   messages.count_max = options.limits.chat_messages;
   out.push_back(messages);
-  out.push_back(Plain("chat_template_kwargs", kChatRoute | kTokenizeRoute, FieldKind::kObject));
+  FieldRule kwargs = Plain("chat_template_kwargs", kChatRoute | kTokenizeRoute, FieldKind::kObject);
+  kwargs.count_max = kTemplateVariablesMax;
+  out.push_back(kwargs);
   out.push_back(Bool("add_generation_prompt", kChatRoute | kTokenizeRoute));
   out.push_back(Bool("add_special_tokens", kGenerating | kTokenizeRoute));
   AddSamplingFields(options, &out);
@@ -250,8 +255,10 @@ MaybeError CheckKind(const FieldRule& rule, const ordered_json& value, uint32_t 
       return want(value.is_boolean(), "true or false");
     case FieldKind::kString:
       return want(value.is_string(), "a string");
-    case FieldKind::kObject:
-      return want(value.is_object(), "an object");
+    case FieldKind::kObject: {
+      MaybeError error = want(value.is_object(), "an object");
+      return error ? error : CheckCount(rule, value);
+    }
     case FieldKind::kList: {
       MaybeError error = want(value.is_array(), "a list");
       return error ? error : CheckCount(rule, value);

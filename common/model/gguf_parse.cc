@@ -19,6 +19,8 @@ constexpr uint32_t kNumGgufTypes = 13;
 constexpr uint64_t kTensorNameBytesMax = 63;
 constexpr uint64_t kKeyBytesMax = 65535;
 constexpr uint64_t kAlignmentDefault = 32;
+// Public models have thousands; 256 MB of empty pairs would become gigabytes of tables.
+constexpr uint64_t kTableRowsMax = 1u << 20;
 
 struct GgufTypeInfo {
   std::string_view name;
@@ -292,6 +294,11 @@ StatusOr<ParsedGguf> ParseGguf(std::span<const std::byte> file) {
   // type, a byte.
   ASSIGN_OR_RETURN(const uint64_t num_tensors, cursor.Count(32, "tensors"));
   ASSIGN_OR_RETURN(const uint64_t num_pairs, cursor.Count(13, "metadata pairs"));
+
+  if (std::max(num_tensors, num_pairs) > kTableRowsMax) {
+    return ResourceExhaustedError("{} tensors, {} metadata pairs: at most {} of each are read", num_tensors,
+                                  num_pairs, kTableRowsMax);
+  }
 
   ParsedGguf parsed;
   RETURN_IF_ERROR(ReadMetadata(cursor, file, num_pairs, parsed));

@@ -1,10 +1,10 @@
 // One GGUF file taken apart: typed metadata and the tensor table, every size checked against the file.
 //
 // Container of `ggml/docs/gguf.md`, version 3 (2 has the same layout). Limits: metadata and tensor table end
-// within 256 MB, at most 4 dimensions, tensor names below 64 bytes, keys and names unique, no arrays of
-// arrays, tensors laid out in table order with nothing between them but alignment padding, and nothing behind
-// the last one but its own padding. GgufFile (gguf_file.h) is what other code uses; this header is its first
-// half.
+// within 256 MB, at most 2^20 pairs and 2^20 tensors, at most 4 dimensions, tensor names below 64 bytes, keys
+// and names unique, no arrays of arrays, tensors laid out in table order with nothing between them but
+// alignment padding, and nothing behind the last one but its own padding. GgufFile (gguf_file.h) is what
+// other code uses; this header is its first half.
 #pragma once
 
 #include <array>

@@ -146,6 +146,23 @@ TEST_F(GgufReader, B172_TwoToThe61PairsAreRefused) {
   }
 }
 
+TEST_F(GgufReader, MetadataCapsAreHeldBeforeAnythingIsBuilt) {
+  // 2^20 + 1 empty pairs of 13 bytes would fit into this file.
+  std::string pairs = GgufBuilder().Build().substr(0, 24) + std::string(14u << 20, '\0');
+  pairs.replace(16, 8, U64Bytes((1u << 20) + 1));
+  EXPECT_THAT(RefusalOf(pairs), HasSubstr("at most 1048576 of each"));
+
+  // A sparse file whose one string goes past 256 MB.
+  const std::string head =
+      GgufBuilder().AddRaw("long", 8, U64Bytes(kGgufMetadataBytesMax)).Build().substr(0, 24 + 8 + 4 + 4 + 8);
+  const std::string path = dir_.Write("long.gguf", head);
+  std::filesystem::resize_file(path, kGgufMetadataBytesMax + 4096);
+  const Status status = GgufFile::Open(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(Message(status)),
+              HasSubstr("metadata key long: metadata goes past 268435456 bytes"));
+}
+
 TEST_F(GgufReader, B175_TensorPastTheEndIsRefused) {
   GgufBuilder builder;
   builder.AddTensor("wide", DType::kF32, {1024}, std::string(4096, 'x'));

@@ -47,7 +47,7 @@ Output PlainDecode(const SamplingParams& params, std::vector<TokenId> ids, size_
     ids.push_back(drawn.id);
     sampler.Append(drawn.id);
     out.ids.push_back(drawn.id);
-    if (drawn.logprobs) out.logprobs.push_back(*drawn.logprobs);
+    if (drawn.has_logprobs()) out.logprobs.push_back(drawn.logprobs);
   }
   return out;
 }
@@ -71,7 +71,7 @@ Output SpeculativeDecode(const SamplingParams& params, std::vector<TokenId> ids,
     for (size_t row = 0;; ++row) {
       const DrawnToken drawn = *sampler.Draw(HashLogits(row_prefix), sampler.next_position(), scratch);
       emitted.push_back(drawn.id);
-      if (drawn.logprobs) out.logprobs.push_back(*drawn.logprobs);
+      if (drawn.has_logprobs()) out.logprobs.push_back(drawn.logprobs);
       if (row == drafts.size() || drawn.id != drafts[row]) break;
       sampler.PushDraft(drafts[row]);
       row_prefix.push_back(drafts[row]);
@@ -234,9 +234,9 @@ TEST(SequenceSampler, LogprobsAreOfTheRawRowWhateverTheRules) {
       *sampler.Draw(std::vector<float>{std::log(0.2f), std::log(0.5f), std::log(0.3f)}, 0, scratch);
 
   EXPECT_EQ(drawn.id, 0);
-  EXPECT_NEAR(drawn.logprobs->logprob, std::log(0.2), 1e-6);
-  EXPECT_EQ(drawn.logprobs->rank, 3u);
-  EXPECT_EQ(drawn.logprobs->top[0].first, 1);
+  EXPECT_NEAR(drawn.logprobs.logprob, std::log(0.2), 1e-6);
+  EXPECT_EQ(drawn.logprobs.rank, 3u);
+  EXPECT_EQ(drawn.logprobs.top[0].first, 1);
 }
 
 TEST(SequenceSampler, IdsOutsideTheVocabularyAreRefusedByField) {

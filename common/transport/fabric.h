@@ -61,12 +61,15 @@ class Fabric {
   Fabric& operator=(const Fabric&) = delete;
 
   RejectCounters& rejected() { return rejected_; }  // fabric_rejected_messages_total{reason}
-  void* context() { return context_; }              // ZeroMQ's; for common/transport only
+  // For common/transport only: ZeroMQ's context, and how many sockets live in it.
+  void* context() { return context_; }
+  void CountSocket(int change) { num_sockets_.fetch_add(change, std::memory_order_relaxed); }
 
  private:
   explicit Fabric(void* context) : context_(context) {}
   void* context_;
   RejectCounters rejected_;
+  std::atomic<int> num_sockets_{0};
 };
 
 }  // namespace paceline

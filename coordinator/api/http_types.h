@@ -52,8 +52,8 @@ struct HttpRequest {
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";  // empty: no content-type header
-  std::vector<std::pair<std::string, std::string>> headers;
-  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string body = {};
   bool close = false;  // close the connection after this answer
 };
 

@@ -10,19 +10,6 @@
 namespace paceline {
 namespace {
 
-// y = x W^T + b over the first `rows` rows of contiguous buffers.
-void Project(const Linear& linear, const float* x, size_t rows, float* y, StepBuffers& buffers,
-             kernels::ThreadPool& pool) {
-  kernels::Matmul({.x = x,
-                   .x_stride = linear.weight.cols,
-                   .num_rows = rows,
-                   .w = linear.weight,
-                   .bias = linear.bias_or_null(),
-                   .y = y,
-                   .y_stride = linear.weight.rows},
-                  buffers.matmul, pool);
-}
-
 void Norm(const std::vector<float>& weight, const BlockShape& shape, size_t rows, StepBuffers& buffers) {
   kernels::RmsNorm({.x = buffers.residual.data(),
                     .x_stride = shape.hidden,
@@ -52,9 +39,10 @@ void RunAttention(const LayerWeights& weights, const BlockShape& shape, const ke
                   const ActiveRows& rows, const kernels::KvView& kv, StepBuffers& buffers,
                   kernels::ThreadPool& pool) {
   Norm(weights.attention_norm, shape, rows.size(), buffers);
-  Project(weights.q, buffers.normed.data(), rows.size(), buffers.q.data(), buffers, pool);
-  Project(weights.k, buffers.normed.data(), rows.size(), buffers.k.data(), buffers, pool);
-  Project(weights.v, buffers.normed.data(), rows.size(), buffers.v.data(), buffers, pool);
+  SplitInputFor({&weights.q, &weights.k, &weights.v}, buffers.normed.data(), rows.size());
+  RunLinear(weights.q, buffers.normed.data(), rows.size(), buffers.q.data(), buffers.matmul, pool);
+  RunLinear(weights.k, buffers.normed.data(), rows.size(), buffers.k.data(), buffers.matmul, pool);
+  RunLinear(weights.v, buffers.normed.data(), rows.size(), buffers.v.data(), buffers.matmul, pool);
   Rotate(buffers.q.data(), shape.num_heads, shape, rows, rope);
   Rotate(buffers.k.data(), shape.num_kv_heads, shape, rows, rope);
 
@@ -69,18 +57,21 @@ void RunAttention(const LayerWeights& weights, const BlockShape& shape, const ke
                       .out = buffers.mixed.data(),
                       .out_stride = shape.q_width()},
                      buffers.attention, pool);
-  Project(weights.o, buffers.mixed.data(), rows.size(), buffers.branch.data(), buffers, pool);
+  SplitInputFor({&weights.o}, buffers.mixed.data(), rows.size());
+  RunLinear(weights.o, buffers.mixed.data(), rows.size(), buffers.branch.data(), buffers.matmul, pool);
   AddBranch(shape, rows.size(), buffers);
 }
 
 void RunMlp(const LayerWeights& weights, const BlockShape& shape, const ActiveRows& rows,
             StepBuffers& buffers, kernels::ThreadPool& pool) {
   Norm(weights.mlp_norm, shape, rows.size(), buffers);
-  Project(weights.gate, buffers.normed.data(), rows.size(), buffers.gate.data(), buffers, pool);
-  Project(weights.up, buffers.normed.data(), rows.size(), buffers.up.data(), buffers, pool);
+  SplitInputFor({&weights.gate, &weights.up}, buffers.normed.data(), rows.size());
+  RunLinear(weights.gate, buffers.normed.data(), rows.size(), buffers.gate.data(), buffers.matmul, pool);
+  RunLinear(weights.up, buffers.normed.data(), rows.size(), buffers.up.data(), buffers.matmul, pool);
   kernels::SwiGlu(buffers.gate.data(), buffers.up.data(), buffers.gate.data(),
                   rows.size() * shape.intermediate);
-  Project(weights.down, buffers.gate.data(), rows.size(), buffers.branch.data(), buffers, pool);
+  SplitInputFor({&weights.down}, buffers.gate.data(), rows.size());
+  RunLinear(weights.down, buffers.gate.data(), rows.size(), buffers.branch.data(), buffers.matmul, pool);
   AddBranch(shape, rows.size(), buffers);
 }
 
@@ -119,7 +110,7 @@ void ActiveRows::Truncate(size_t size) {
 }
 
 StepBuffers::StepBuffers(const BlockShape& shape, uint32_t rows_max, int num_threads) {
-  const size_t rows = rows_max;
+  const size_t rows = 2 * size_t{rows_max};  // linear.h runs a row as two
   for (std::vector<float>* buffer : {&residual, &normed, &branch}) buffer->resize(rows * shape.hidden);
   for (std::vector<float>* buffer : {&q, &mixed}) buffer->resize(rows * shape.q_width());
   for (std::vector<float>* buffer : {&k, &v}) buffer->resize(rows * shape.kv_width());

@@ -50,7 +50,8 @@ struct ActiveRows {
   void Truncate(size_t size);
 };
 
-// Activations of a step, [rows_max, width] f32 each, plus what the kernels need.
+// Activations of a step, [2 * rows_max, width] f32 each (linear.h runs a row as two), plus what the kernels
+// need.
 struct StepBuffers {
   StepBuffers(const BlockShape& shape, uint32_t rows_max, int num_threads);
 

@@ -9,18 +9,12 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/decoder/linear.h"
 #include "common/model/model_config.h"
 #include "common/model/weight_source.h"
 #include "kernels/matmul/matmul.h"
 
 namespace paceline {
-
-struct Linear {
-  kernels::WeightMatrix weight;  // [out, in]
-  std::vector<float> bias;       // [out], empty = none
-
-  const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
-};
 
 struct LayerWeights {
   std::vector<float> attention_norm;  // [hidden]

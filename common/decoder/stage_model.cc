@@ -190,6 +190,8 @@ void StageModel::Logits(const float* residual, std::span<const uint32_t> which, 
                         .y = &buffers_.normed[i * shape_.hidden],
                         .y_stride = shape_.hidden});
     }
+    // Activations in plain int8: here, at the end, that is near enough (linear.h), and the head is a decode
+    // step's largest matrix.
     kernels::Matmul({.x = buffers_.normed.data(),
                      .x_stride = shape_.hidden,
                      .num_rows = count,

@@ -107,11 +107,19 @@ class RowGroup {
     }
   }
 
-  void Widen(const AttentionChunkBuffers& to, size_t entry, const uint32_t* blocks, size_t slot) const {
+  // Widens path entries [begin, end) of a row into the buffers, from index `at` on.
+  void Widen(const AttentionRow& row, size_t begin, size_t end, const AttentionChunkBuffers& to,
+             size_t at) const {
     const KvView& kv = args_.kv;
-    const size_t from = places_.ByteOffset(blocks, slot);
-    WidenVector(kv.dtype, kv.k + from, kv.head_dim, shape_.padded_dim, to.k + entry * shape_.padded_dim);
-    WidenVector(kv.dtype, kv.v + from, kv.head_dim, shape_.padded_dim, to.v + entry * shape_.padded_dim);
+    size_t offsets[kAttentionChunk];
+    for (size_t i = begin; i < end; ++i) {
+      const size_t slot = i < row.prefix_len ? i : row.tail_slots[i - row.prefix_len];
+      offsets[i - begin] = places_.ByteOffset(row.blocks, slot);
+    }
+    WidenArgs args{kv.dtype, kv.k, offsets, end - begin, kv.head_dim, shape_.padded_dim};
+    WidenVectors(args, to.k + at * shape_.padded_dim);
+    args.base = kv.v;
+    WidenVectors(args, to.v + at * shape_.padded_dim);
   }
 
   // Entries [begin, begin + 64) of every row's path that reaches there.
@@ -123,14 +131,13 @@ class RowGroup {
       if (path <= begin) continue;
       const size_t end = std::min(begin + kAttentionChunk, path);
       if (end <= CommonLength(row)) {
-        for (; begin + shared_entries < end; ++shared_entries) {
-          Widen(shared_, shared_entries, row.blocks, begin + shared_entries);
+        if (begin + shared_entries < end) {
+          Widen(row, begin + shared_entries, end, shared_, shared_entries);
+          shared_entries = end - begin;
         }
         Accumulate(r, shared_, end - begin);
       } else {
-        for (size_t i = begin; i < end; ++i) {
-          Widen(own_, i - begin, row.blocks, i < row.prefix_len ? i : row.tail_slots[i - row.prefix_len]);
-        }
+        Widen(row, begin, end, own_, 0);
         Accumulate(r, own_, end - begin);
       }
     }

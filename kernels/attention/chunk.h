@@ -32,8 +32,17 @@ struct ChunkArgs {
   float scale = 0;
 };
 
-// Widens `count` elements of F16 or F32 and pads with zeros to padded_dim.
-void WidenVector(DType dtype, const std::byte* from, size_t count, size_t padded_dim, float* to);
+// Widens vectors of `head_dim` F16 or F32 elements at base + offsets[i] into to[i * padded_dim], padded with
+// zeros.
+struct WidenArgs {
+  DType dtype = DType::kF16;
+  const std::byte* base = nullptr;
+  const size_t* offsets = nullptr;  // [count] bytes
+  size_t count = 0;
+  size_t head_dim = 0;
+  size_t padded_dim = 0;
+};
+void WidenVectors(const WidenArgs& args, float* to);
 
 // Query heads that are computed together.
 inline constexpr size_t kAttentionHeadBlock = 4;

@@ -121,7 +121,7 @@ TEST_P(AttentionTest, EqualsReferenceOverAllPathLengthsOnEveryInstructionSet) {
 }
 
 // Chunked prefill, decode and verification of one sequence: each row's bits are those of the row alone.
-TEST_P(AttentionTest, PrefillDecodeAndVerificationGiveTheSameBits) {
+TEST_P(AttentionTest, B001_PrefillDecodeAndVerificationGiveTheSameBits) {
   const AttentionShape shape = GetParam();
   constexpr size_t kLength = 150;
   const Sequence sequence(shape, kLength, 5);
@@ -177,6 +177,38 @@ TEST_P(AttentionTest, ABranchAtOtherSlotsEqualsTheSamePathInOrder) {
   const std::vector<AttentionRow> plain = {{other_blocks.data(), kCommitted + 2, {}}};
 
   EXPECT_TRUE(SameBits(Compute(shape, q, plain, other.View()), Compute(shape, q, tree, pool.View())));
+}
+
+// All rows of a tree in one call, which share the loads of their common part but not of their branches.
+TEST_P(AttentionTest, SiblingBranchesInOneCallSeeOnlyTheirOwnAncestors) {
+  const AttentionShape shape = GetParam();
+  for (uint32_t committed : {3u, 62u, 70u}) {
+    const Sequence sequence(shape, committed + 6, 18);
+    Pool pool(shape, 20);
+    const std::vector<uint32_t> blocks = ScrambledBlocks(19);
+    for (uint32_t slot = 0; slot < committed + 6; ++slot) pool.Write(sequence, slot, blocks.data(), slot);
+    const auto slots = [&](std::initializer_list<uint32_t> beyond) {
+      std::vector<uint32_t> tail;
+      for (uint32_t slot : beyond) tail.push_back(committed + slot);
+      return tail;
+    };
+    // Root 0 with children 1 and 2; 3 and 4 continue 1; 5 continues 2.
+    const std::vector<std::vector<uint32_t>> tails = {slots({0}),       slots({0, 1}),    slots({0, 2}),
+                                                      slots({0, 1, 3}), slots({0, 1, 4}), slots({0, 2, 5})};
+    std::vector<AttentionRow> rows;
+    for (const auto& tail : tails) rows.push_back({blocks.data(), committed, tail});
+    const std::vector<float> q = RandomFloats(rows.size() * QWidth(shape), 20);
+
+    const std::vector<float> together = Compute(shape, q, rows, pool.View());
+
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const std::vector<float> row_q(q.begin() + r * QWidth(shape), q.begin() + (r + 1) * QWidth(shape));
+      const std::vector<float> row(together.begin() + r * QWidth(shape),
+                                   together.begin() + (r + 1) * QWidth(shape));
+      EXPECT_TRUE(SameBits(row, Compute(shape, row_q, {&rows[r], 1}, pool.View())))
+          << "row " << r << " after " << committed;
+    }
+  }
 }
 
 TEST_P(AttentionTest, RowsOfDifferentSequencesShareACallWithoutMixing) {

@@ -146,7 +146,7 @@ TEST_P(MatmulTest, EqualsReferenceOverAllRemaindersOnEveryInstructionSet) {
   }
 }
 
-TEST_P(MatmulTest, ARowDoesNotDependOnItsNeighboursOrTheirNumber) {
+TEST_P(MatmulTest, B001_ARowDoesNotDependOnItsNeighboursOrTheirNumber) {
   ForEachInstructionSet([&] {
     for (size_t rows : kRowRemainders) {
       const Problem problem(GetParam(), 35, SomeInputs(), rows, 7);

@@ -23,15 +23,17 @@ double NoiseBound(uint32_t bits24) { return (25 - std::bit_width(0xFFFFFFu - bit
 // Keeps the best of z + noise; asks for the noise only where it could win.
 class NoisyMax {
  public:
+  // Whether a logit of at most `z` with bits of at most `bits24` may still win.
+  bool CanWin(float z, uint32_t bits24) const { return z + NoiseBound(bits24) >= score_; }
+  bool CanWin(float z) const { return z + static_cast<double>(kGumbelBound) >= score_; }
   void Offer(TokenId id, float z, uint32_t bits24) {
-    if (z + NoiseBound(bits24) < score_) return;
+    if (!CanWin(z, bits24)) return;
     const double score = static_cast<double>(z) + GumbelFromBits(bits24);
     if (score > score_ || (score == score_ && id < id_)) {
       score_ = score;
       id_ = id;
     }
   }
-  bool CanWin(float z) const { return z + static_cast<double>(kGumbelBound) >= score_; }
   TokenId id() const { return id_; }
 
  private:
@@ -41,17 +43,16 @@ class NoisyMax {
 
 TokenId DrawFromAll(std::span<const float> scaled, TokenId best, const NoiseKey& key) {
   NoisyMax max;
-  const auto bits_of = [&key](size_t id) { return NoiseBits(key, static_cast<uint32_t>(id / 4))[id % 4]; };
-  max.Offer(best, scaled[best], bits_of(best));  // first, so that most others cannot win any more
-  for (size_t quad = 0; quad * 4 < scaled.size(); ++quad) {
-    const size_t end = std::min(quad * 4 + 4, scaled.size());
-    bool can_win = false;
-    for (size_t id = quad * 4; id < end; ++id) can_win |= max.CanWin(scaled[id]);
-    if (!can_win) continue;
-    const auto bits = NoiseBits(key, static_cast<uint32_t>(quad));
-    for (size_t id = quad * 4; id < end; ++id) {
-      if (max.CanWin(scaled[id])) max.Offer(static_cast<TokenId>(id), scaled[id], bits[id % 4]);
-    }
+  const uint32_t best_index = static_cast<uint32_t>(best);
+  // First, so that most others cannot win any more.
+  max.Offer(best, scaled[best], NoiseBits(key, best_index / 4)[best_index % 4]);
+  for (size_t begin = 0; begin < scaled.size(); begin += 4) {
+    const size_t end = std::min(begin + 4, scaled.size());
+    const float quad_max = *std::max_element(scaled.begin() + begin, scaled.begin() + end);
+    if (!max.CanWin(quad_max)) continue;
+    const auto bits = NoiseBits(key, static_cast<uint32_t>(begin / 4));
+    if (!max.CanWin(quad_max, std::max({bits[0], bits[1], bits[2], bits[3]}))) continue;
+    for (size_t id = begin; id < end; ++id) max.Offer(static_cast<TokenId>(id), scaled[id], bits[id % 4]);
   }
   return max.id();
 }
@@ -84,21 +85,29 @@ bool Truncates(const SamplingParams& params, size_t vocab_size) {
          (params.top_k > 0 && static_cast<size_t>(params.top_k) < vocab_size);
 }
 
+// The order of top_p: larger first, among equals the lower id.
+bool Before(const Candidate& a, const Candidate& b) { return a.z != b.z ? a.z > b.z : a.id < b.id; }
+
 // Cuts `candidates` (all that min_p and top_k left, or a superset of top_p's survivors) where the mass before
-// reaches top_p of `total`. Masses are relative to exp(max).
-void KeepNucleus(std::vector<Candidate>& candidates, float top_p, float max, double total) {
+// reaches `mass_wanted`. Masses are relative to exp(max). Sorts no further than needed: a nucleus is short as
+// a rule.
+void KeepNucleus(std::vector<Candidate>& candidates, double mass_wanted, float max) {
   double mass = 0;
   size_t kept = 0;
-  while (kept < candidates.size() && (kept == 0 || mass < static_cast<double>(top_p) * total)) {
-    mass += PortableExp(static_cast<double>(candidates[kept].z) - max);
-    ++kept;
+  for (size_t sorted = 0; sorted < candidates.size();) {
+    const auto begin = candidates.begin() + sorted;
+    const auto end = candidates.begin() + std::min(8 * sorted + 256, candidates.size());
+    if (end != candidates.end()) std::nth_element(begin, end, candidates.end(), Before);
+    std::sort(begin, end, Before);
+    sorted = end - candidates.begin();
+    for (; kept < sorted; ++kept) {
+      if (kept > 0 && mass >= mass_wanted) {
+        candidates.resize(kept);
+        return;
+      }
+      mass += PortableExp(static_cast<double>(candidates[kept].z) - max);
+    }
   }
-  candidates.resize(kept);
-}
-
-void SortDescending(std::vector<Candidate>& candidates) {
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Candidate& a, const Candidate& b) { return a.z != b.z ? a.z > b.z : a.id < b.id; });
 }
 
 // Fills scratch.candidates. `max` is the largest of the scaled logits.
@@ -129,23 +138,39 @@ void Truncate(const SamplingParams& params, float max, DrawScratch& scratch) {
     }
   }
   if (params.top_p >= 1) return;
-  SortDescending(scratch.candidates);
   if (!whole_vocab) {
     for (const Candidate& candidate : scratch.candidates) {
       total += PortableExp(static_cast<double>(candidate.z) - max);
     }
   }
-  KeepNucleus(scratch.candidates, params.top_p, max, total);
+  KeepNucleus(scratch.candidates, static_cast<double>(params.top_p) * total, max);
+}
+
+// The largest of the values, in lanes that compilers turn into vectors; -inf when there are none.
+float Largest(std::span<const float> values) {
+  constexpr size_t kLanes = 16;
+  float lanes[kLanes];
+  std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
+  const size_t whole = values.size() / kLanes * kLanes;
+  for (size_t i = 0; i < whole; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
+    }
+  }
+  float largest = *std::max_element(lanes, lanes + kLanes);
+  for (const float value : values.subspan(whole)) largest = std::max(largest, value);
+  return largest;
 }
 
 StatusOr<size_t> CheckedBest(std::span<const float> logits) {
-  const auto best = std::max_element(logits.begin(), logits.end());  // the first of equals: lowest id
-  if (best == logits.end() || *best == -std::numeric_limits<float>::infinity()) {
+  const float largest = Largest(logits);
+  if (largest == -std::numeric_limits<float>::infinity()) {
     return FailedPreconditionError(
         "no token is allowed: allowed_token_ids, bad_words and min_tokens together mask all {} ids",
         logits.size());
   }
-  if (std::isinf(*best)) {
+  const auto best = std::find(logits.begin(), logits.end(), largest);  // the first of equals: lowest id
+  if (std::isinf(largest)) {
     return DataLossError("logits: the penalties of the request push id {} to infinity",
                          best - logits.begin());
   }

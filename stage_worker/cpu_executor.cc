@@ -11,8 +11,8 @@
 namespace paceline {
 namespace {
 
-// Rows of logits that are written at once: bounds the buffer (128 x 49152 x 4 bytes = 24 MiB) while the head's
-// weights are still streamed for many rows together.
+// Rows of logits that are written at once: bounds the buffer (128 x 49152 x 4 bytes = 24 MiB) while the
+// head's weights are still streamed for many rows together.
 constexpr uint32_t kLogitRowsMax = 128;
 
 // Draws along one sequence's rows with its own sampler; the history grows with the accepted rows.
@@ -20,7 +20,12 @@ class SamplerDrawer : public RowDrawer {
  public:
   SamplerDrawer(SequenceSampler& sampler, SamplerScratch& scratch, std::span<const WorkRow> rows,
                 const WorkSequence& sequence, const float* logits, uint32_t vocab)
-      : sampler_(sampler), scratch_(scratch), rows_(rows), sequence_(sequence), logits_(logits), vocab_(vocab) {}
+      : sampler_(sampler),
+        scratch_(scratch),
+        rows_(rows),
+        sequence_(sequence),
+        logits_(logits),
+        vocab_(vocab) {}
   ~SamplerDrawer() override { sampler_.PopDrafts(); }
 
   std::optional<TokenId> Draw(uint32_t row) override {
@@ -55,7 +60,8 @@ class SamplerDrawer : public RowDrawer {
 CpuExecutor::CpuExecutor(const CpuExecutorOptions& options, PayloadStore& payloads, DeadRows& dead)
     : options_(options), payloads_(payloads), dead_(dead), pool_(static_cast<int>(options.threads)) {}
 
-StatusOr<std::unique_ptr<CpuExecutor>> CpuExecutor::Create(const WeightSource& source, const CpuExecutorOptions& options,
+StatusOr<std::unique_ptr<CpuExecutor>> CpuExecutor::Create(const WeightSource& source,
+                                                           const CpuExecutorOptions& options,
                                                            PayloadStore& payloads, DeadRows& dead) {
   std::unique_ptr<CpuExecutor> executor(new CpuExecutor(options, payloads, dead));
   StageModelOptions model_options;
@@ -63,8 +69,8 @@ StatusOr<std::unique_ptr<CpuExecutor>> CpuExecutor::Create(const WeightSource& s
   model_options.rows_max = options.rows_max;
   model_options.positions_max = options.positions_max;
   ASSIGN_OR_RETURN(executor->model_, StageModel::Load(source, model_options, executor->pool_));
-  ASSIGN_OR_RETURN(KvPool kv, KvPool::Create(executor->model_->KvShape(options.kv_blocks, options.kv_block_size,
-                                                                       options.kv_dtype)));
+  ASSIGN_OR_RETURN(KvPool kv, KvPool::Create(executor->model_->KvShape(
+                                  options.kv_blocks, options.kv_block_size, options.kv_dtype)));
   executor->kv_.emplace(std::move(kv));
   executor->residual_.reserve(size_t{options.rows_max} * executor->model_->hidden_size());
   return executor;
@@ -73,7 +79,8 @@ StatusOr<std::unique_ptr<CpuExecutor>> CpuExecutor::Create(const WeightSource& s
 void CpuExecutor::Admit(const Admission& admission) {
   const SequenceKey key = KeyOf(admission.sequence, admission.lineage);
   const uint32_t vocab = model_->vocab_size();
-  const SamplerVocab sampler_vocab{vocab, options_.num_token_ids == 0 ? vocab : std::min(vocab, options_.num_token_ids)};
+  const SamplerVocab sampler_vocab{
+      vocab, options_.num_token_ids == 0 ? vocab : std::min(vocab, options_.num_token_ids)};
   StatusOr<SequenceSampler> sampler =
       SequenceSampler::Create(sampler_vocab, admission.sampling, admission.ids, admission.prompt_len);
   samplers_.erase(key);
@@ -95,8 +102,8 @@ Status CpuExecutor::Reset(uint32_t kv_blocks, uint32_t kv_block_size) {
   samplers_.clear();
   refused_.clear();
   if (kv_blocks > options_.kv_blocks || kv_block_size != options_.kv_block_size) {
-    return InvalidArgumentError("the generation wants {} KV blocks of {} tokens, the pool has {} of {}", kv_blocks,
-                                kv_block_size, options_.kv_blocks, options_.kv_block_size);
+    return InvalidArgumentError("the generation wants {} KV blocks of {} tokens, the pool has {} of {}",
+                                kv_blocks, kv_block_size, options_.kv_blocks, options_.kv_block_size);
   }
   return OkStatus();
 }
@@ -121,20 +128,23 @@ void CpuExecutor::BuildBatch(const StageWork& work) {
   }
 }
 
-StatusOr<const float*> CpuExecutor::Input(const StageWork& work, std::shared_ptr<const AlignedBuffer>& holder) const {
+StatusOr<const float*> CpuExecutor::Input(const StageWork& work,
+                                          std::shared_ptr<const AlignedBuffer>& holder) const {
   if (model_->has_embedding() || rows_.empty()) return nullptr;
   holder = payloads_.Get(work.input);
   const size_t bytes = size_t{work.payload_rows} * model_->hidden_size() * sizeof(float);
   if (holder == nullptr || holder->size() != bytes) {
-    return InvalidArgumentError("step {}: want a payload of {} rows x {}, found {} bytes", work.step, work.payload_rows,
-                                model_->hidden_size(), holder == nullptr ? 0 : holder->size());
+    return InvalidArgumentError("step {}: want a payload of {} rows x {}, found {} bytes", work.step,
+                                work.payload_rows, model_->hidden_size(),
+                                holder == nullptr ? 0 : holder->size());
   }
   return reinterpret_cast<const float*>(holder->data());
 }
 
 StatusOr<ExecutionResult> CpuExecutor::Run(const StageWork& work) {
   const Instant begin = MonotonicNow();
-  for (const WorkSequence& sequence : work.sequences) RETURN_IF_ERROR(kv_->MoveRows(sequence.blocks, sequence.moves));
+  for (const WorkSequence& sequence : work.sequences)
+    RETURN_IF_ERROR(kv_->MoveRows(sequence.blocks, sequence.moves));
 
   BuildBatch(work);
   std::shared_ptr<const AlignedBuffer> input_holder;
@@ -190,7 +200,8 @@ void CpuExecutor::Judge(const StageWork& work, const float* residual, ExecutionR
     logits_.resize(which_.size() * model_->vocab_size());
     if (!which_.empty()) model_->Logits(residual, which_, logits_.data());
     for (const Judged& judged : batch) {
-      JudgeSequence(work, *judged.sequence, logits_.data() + size_t{judged.logit_row} * model_->vocab_size(), result);
+      JudgeSequence(work, *judged.sequence, logits_.data() + size_t{judged.logit_row} * model_->vocab_size(),
+                    result);
     }
   }
 }
@@ -206,7 +217,8 @@ void CpuExecutor::JudgeSequence(const StageWork& work, const WorkSequence& seque
   const auto found = samplers_.find(sequence.key);
   if (found == samplers_.end()) {
     // The core admits before it judges, so what is missing was refused at its admission.
-    CHECK(refused_.contains(sequence.key)) << "step " << work.step << " judges a sequence that was not admitted";
+    CHECK(refused_.contains(sequence.key))
+        << "step " << work.step << " judges a sequence that was not admitted";
     out.failure = RowFailure::kNothingAllowed;
     return;
   }

@@ -1,9 +1,11 @@
-// CpuExecutor: StageExecutor over the CPU kernels: K/V moves, the stage's layers, and on the last stage the draws.
+// CpuExecutor: StageExecutor over the CPU kernels: K/V moves, the stage's layers, and on the last stage the
+// draws.
 //
-// Owned by the stage's shell; made on its start, used by its compute thread alone. The weight source outlives it.
+// Owned by the stage's shell; made on its start, used by its compute thread alone. The weight source outlives
+// it.
 //
-//   ASSIGN_OR_RETURN(auto executor, CpuExecutor::Create(*source, {.layers = stage, .kv_blocks = 4096, ...}, store, dead));
-//   ASSIGN_OR_RETURN(ExecutionResult result, executor->Run(work));
+//   ASSIGN_OR_RETURN(auto executor, CpuExecutor::Create(*source, {.layers = stage, .kv_blocks = 4096, ...},
+//   store, dead)); ASSIGN_OR_RETURN(ExecutionResult result, executor->Run(work));
 //
 // Failure: a StageWork that contradicts the model (an id outside the vocabulary, a block outside the pool) is
 // InvalidArgument and computes nothing; NaN logits end only their sequence (RowFailure).
@@ -28,18 +30,19 @@ namespace paceline {
 
 struct CpuExecutorOptions {
   StageLayers layers;
-  uint32_t rows_max = 512;       // rows of the largest frame
-  uint32_t positions_max = 0;    // context served, tokens
-  uint32_t kv_blocks = 0;        // size of the pool; a generation may use fewer
+  uint32_t rows_max = 512;     // rows of the largest frame
+  uint32_t positions_max = 0;  // context served, tokens
+  uint32_t kv_blocks = 0;      // size of the pool; a generation may use fewer
   uint32_t kv_block_size = 16;
   DType kv_dtype = DType::kF16;
-  uint32_t num_token_ids = 0;    // ids that the tokenizer knows; logits beyond are never drawn. 0 = all
+  uint32_t num_token_ids = 0;  // ids that the tokenizer knows; logits beyond are never drawn. 0 = all
   uint32_t threads = 1;
 };
 
 class CpuExecutor : public StageExecutor {
  public:
-  static StatusOr<std::unique_ptr<CpuExecutor>> Create(const WeightSource& source, const CpuExecutorOptions& options,
+  static StatusOr<std::unique_ptr<CpuExecutor>> Create(const WeightSource& source,
+                                                       const CpuExecutorOptions& options,
                                                        PayloadStore& payloads, DeadRows& dead);
 
   void Admit(const Admission& admission) override;
@@ -60,7 +63,8 @@ class CpuExecutor : public StageExecutor {
   StatusOr<const float*> Input(const StageWork& work, std::shared_ptr<const AlignedBuffer>& holder) const;
   // Last stage: logits and draws of every sequence that judges, some sequences at a time.
   void Judge(const StageWork& work, const float* residual, ExecutionResult& result);
-  void JudgeSequence(const StageWork& work, const WorkSequence& sequence, const float* logits, ExecutionResult& result);
+  void JudgeSequence(const StageWork& work, const WorkSequence& sequence, const float* logits,
+                     ExecutionResult& result);
 
   CpuExecutorOptions options_;
   PayloadStore& payloads_;

@@ -1,5 +1,5 @@
-// DeadRows: which sequences of the running step died after it was started. Set by the loop thread, asked by the
-// compute thread between layers.
+// DeadRows: which sequences of the running step died after it was started. Set by the loop thread, asked by
+// the compute thread between layers.
 #pragma once
 
 #include <mutex>

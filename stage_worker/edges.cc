@@ -19,7 +19,8 @@ uint64_t Checksum(std::span<const std::byte> payload) {
 Status CheckPayload(const FrameHeader& header, std::span<const std::byte> payload) {
   ASSIGN_OR_RETURN(const uint64_t bytes, FramePayloadBytes(header));
   if (payload.size() != bytes) {
-    return DataLossError("step {}: the header states {} bytes of activations, {} came", header.step, bytes, payload.size());
+    return DataLossError("step {}: the header states {} bytes of activations, {} came", header.step, bytes,
+                         payload.size());
   }
   if (header.payload_checksum != 0 && header.payload_checksum != Checksum(payload)) {
     return DataLossError("step {}: the activations' checksum differs", header.step);
@@ -51,14 +52,16 @@ StatusOr<TensorReceiver*> InboundEdge::Accept() {
   const Instant deadline = MonotonicNow() + kEdgeUpTimeout;
   while (!closing_) {
     const Instant now = MonotonicNow();
-    StatusOr<std::unique_ptr<TensorReceiver>> receiver = listener_.Accept(edge_, std::min(deadline, now + kSlice));
+    StatusOr<std::unique_ptr<TensorReceiver>> receiver =
+        listener_.Accept(edge_, std::min(deadline, now + kSlice));
     if (receiver.ok()) {
       std::lock_guard lock(mutex_);
       receiver_ = *std::move(receiver);
       return receiver_.get();
     }
     if (receiver.status().code() != absl::StatusCode::kDeadlineExceeded) return receiver.status();
-    if (now >= deadline) return DeadlineExceededError("nobody connected within {} s", ToSeconds(kEdgeUpTimeout));
+    if (now >= deadline)
+      return DeadlineExceededError("nobody connected within {} s", ToSeconds(kEdgeUpTimeout));
   }
   return CancelledError("closing");
 }
@@ -80,7 +83,10 @@ Status InboundEdge::AcceptAndReceive() {
 }
 
 OutboundEdge::OutboundEdge(std::string address, const EdgeId& edge, Callbacks callbacks)
-    : address_(std::move(address)), edge_(edge), callbacks_(std::move(callbacks)), thread_([this] { Run(); }) {}
+    : address_(std::move(address)),
+      edge_(edge),
+      callbacks_(std::move(callbacks)),
+      thread_([this] { Run(); }) {}
 
 OutboundEdge::~OutboundEdge() {
   closing_ = true;
@@ -105,7 +111,8 @@ Status OutboundEdge::ConnectAndSend() {
   while (sender == nullptr) {
     if (closing_) return CancelledError("closing");
     const Instant now = MonotonicNow();
-    StatusOr<std::unique_ptr<TensorSender>> connected = ConnectTensor(address_, edge_, std::min(deadline, now + kSlice));
+    StatusOr<std::unique_ptr<TensorSender>> connected =
+        ConnectTensor(address_, edge_, std::min(deadline, now + kSlice));
     if (connected.ok()) {
       std::lock_guard lock(mutex_);
       sender_ = *std::move(connected);
@@ -133,7 +140,8 @@ Status OutboundEdge::SendOne(TensorSender& sender, const OutboundFrame& frame) {
     payload = std::span(zeros_).first(bytes);
   }
   if (payload.size() != bytes) {
-    return InternalError("step {}: {} bytes of activations for a header of {}", header.step, payload.size(), bytes);
+    return InternalError("step {}: {} bytes of activations for a header of {}", header.step, payload.size(),
+                         bytes);
   }
   header.payload_checksum = Checksum(payload);
   return sender.Send(EncodeFrame(header), payload, MonotonicNow() + kSendTimeout);

@@ -1,12 +1,13 @@
-// The tensor edges of one stage in one generation: frames come in from the stage before and go out to the next.
+// The tensor edges of one stage in one generation: frames come in from the stage before and go out to the
+// next.
 //
-// InboundEdge has a thread that accepts the peer and then receives; OutboundEdge one that connects and then sends
-// what is queued. Both are made anew for each generation (P16) and torn down by their destructor, which wakes
-// whatever blocks. Callbacks run on the edge's thread: they post to the shell's loop.
+// InboundEdge has a thread that accepts the peer and then receives; OutboundEdge one that connects and then
+// sends what is queued. Both are made anew for each generation (P16) and torn down by their destructor, which
+// wakes whatever blocks. Callbacks run on the edge's thread: they post to the shell's loop.
 //
-// Ordering: FIFO, as the channel. Limits: the outbound queue holds `kOutboundFramesMax` frames, more than the plans
-// that can be outstanding, so a full one is a broken peer. Failure: on_failed is called once, with the edge's name
-// and the reason; the edge does nothing afterwards.
+// Ordering: FIFO, as the channel. Limits: the outbound queue holds `kOutboundFramesMax` frames, more than the
+// plans that can be outstanding, so a full one is a broken peer. Failure: on_failed is called once, with the
+// edge's name and the reason; the edge does nothing afterwards.
 #pragma once
 
 #include <atomic>

@@ -43,8 +43,8 @@ StatusOr<StageSetup> MakeSetup(const ServeConfig& config) {
   ASSIGN_OR_RETURN(const KvPlan plan, PlanKvPool(input));
   executor.kv_blocks = plan.blocks;
   LogInfo("stage_planned", "layers={}..{} weight_mib={} kv_mib={} kv_blocks={} threads={} isa={} numerics={}",
-          executor.layers.first, executor.layers.end, input.weight_bytes >> 20, plan.pool_bytes() >> 20, plan.blocks,
-          executor.threads, kernels::InstructionSetName(), kernels::kNumericsClass);
+          executor.layers.first, executor.layers.end, input.weight_bytes >> 20, plan.pool_bytes() >> 20,
+          plan.blocks, executor.threads, kernels::InstructionSetName(), kernels::kNumericsClass);
 
   setup.fingerprint = MakeFingerprint(config, served, std::string(kernels::kNumericsClass));
   setup.source = std::move(served.source);
@@ -53,7 +53,8 @@ StatusOr<StageSetup> MakeSetup(const ServeConfig& config) {
 
 int Main(const ServeConfig& config) {
   if (config.worker_rank < 0) {
-    LogError("start_refused", "reason=\"paceline-stage-worker wants --worker-rank 0..{}\"", config.pipeline_size - 1);
+    LogError("start_refused", "reason=\"paceline-stage-worker wants --worker-rank 0..{}\"",
+             config.pipeline_size - 1);
     return kExitConfig;
   }
   WorkerRuntime runtime(config, {Role::kStage, static_cast<uint32_t>(config.worker_rank), RandomNonce()});
@@ -69,7 +70,8 @@ int Main(const ServeConfig& config) {
 }  // namespace paceline
 
 int main(int argc, char** argv) {
-  return paceline::RunProgram(argc, argv, "paceline-stage-worker",
-                              [](const paceline::ServeConfig& config) { return fmt::format("stage-{}", config.worker_rank); },
-                              paceline::Main);
+  return paceline::RunProgram(
+      {argv + 1, argv + argc}, "paceline-stage-worker",
+      [](const paceline::ServeConfig& config) { return fmt::format("stage-{}", config.worker_rank); },
+      paceline::Main);
 }

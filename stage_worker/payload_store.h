@@ -1,8 +1,8 @@
 // PayloadStore: the activations of frames that are here, by the handle that the core names them with.
 //
-// Owned by the shell; filled by the inbound edge and the executor, emptied by the outbound edge and FreePayload.
-// Threading: any thread. Limits: what is outstanding is bounded by the coordinator's slots and launch window, and by
-// the receiver's ring before that.
+// Owned by the shell; filled by the inbound edge and the executor, emptied by the outbound edge and
+// FreePayload. Threading: any thread. Limits: what is outstanding is bounded by the coordinator's slots and
+// launch window, and by the receiver's ring before that.
 //
 //   PayloadHandle handle = store.Put(std::move(rows));
 //   std::shared_ptr<const AlignedBuffer> rows = store.Get(handle);   // null: no such payload

@@ -44,15 +44,19 @@ Status StageShell::Start() {
   core_->SetPhase("serving");
   compute_ = std::make_unique<TaskThread>("compute", kComputeTasksMax);
 
-  ASSIGN_OR_RETURN(ListenAddresses addresses, WorkerListenAddresses(config_, fmt::format("stage-{}", setup_.stage)));
+  ASSIGN_OR_RETURN(ListenAddresses addresses,
+                   WorkerListenAddresses(config_, fmt::format("stage-{}", setup_.stage)));
   if (is_last()) {
-    LogPublisher::Options options{.publish_endpoint = addresses.log_publish, .replay_endpoint = addresses.log_replay};
-    LogPublisher::Callbacks callbacks{.on_replay_request = [this](uint64_t peer, const ReplayRequest& request) {
-      Tell([&](StageCore& core, Instant now, stage::Outbox& out) {
-        core.OnReplayRequest(ReplayPeer(peer), request, now, out);
-      });
-    }};
-    ASSIGN_OR_RETURN(verdicts_, LogPublisher::Bind(runtime_.fabric(), runtime_.loop(), options, std::move(callbacks)));
+    LogPublisher::Options options{.publish_endpoint = addresses.log_publish,
+                                  .replay_endpoint = addresses.log_replay};
+    LogPublisher::Callbacks callbacks{
+        .on_replay_request = [this](uint64_t peer, const ReplayRequest& request) {
+          Tell([&](StageCore& core, Instant now, stage::Outbox& out) {
+            core.OnReplayRequest(ReplayPeer(peer), request, now, out);
+          });
+        }};
+    ASSIGN_OR_RETURN(verdicts_,
+                     LogPublisher::Bind(runtime_.fabric(), runtime_.loop(), options, std::move(callbacks)));
     addresses.log_publish = verdicts_->publish_endpoint();
     addresses.log_replay = verdicts_->replay_endpoint();
   } else {
@@ -113,10 +117,13 @@ void StageShell::Compute(std::function<void()> task) {
 
 void StageShell::OnComputed(StatusOr<ExecutionResult> result) {
   if (!result.ok()) {
-    runtime_.Leave(kExitDeviceLost, Annotate(result.status(), fmt::format("stage {} computes", setup_.stage)));
+    runtime_.Leave(kExitDeviceLost,
+                   Annotate(result.status(), fmt::format("stage {} computes", setup_.stage)));
     return;
   }
-  Tell([&](StageCore& core, Instant now, stage::Outbox& out) { core.OnExecuted(*std::move(result), now, out); });
+  Tell([&](StageCore& core, Instant now, stage::Outbox& out) {
+    core.OnExecuted(*std::move(result), now, out);
+  });
 }
 
 void StageShell::Carry(stage::SendControl&& action) { runtime_.Send(action.message); }
@@ -127,7 +134,9 @@ void StageShell::Carry(stage::Publish&& action) {
   }
 }
 
-void StageShell::Carry(stage::AnswerReplay&& action) { verdicts_->Answer(action.peer.value(), action.message); }
+void StageShell::Carry(stage::AnswerReplay&& action) {
+  verdicts_->Answer(action.peer.value(), action.message);
+}
 
 void StageShell::Carry(stage::RequestReplay&& action) {
   if (proposals_ == nullptr) return;
@@ -173,7 +182,9 @@ void StageShell::Carry(stage::BuildEdges&& action) {
   edges_generation_ = config.generation;
   edges_pending_ = 1 + (is_first() ? 0 : 1) + (is_last() ? 0 : 1);
   EventLoop& loop = runtime_.loop();
-  const auto up = [this, &loop, generation = config.generation] { loop.Post([this, generation] { OnEdgeUp(generation); }); };
+  const auto up = [this, &loop, generation = config.generation] {
+    loop.Post([this, generation] { OnEdgeUp(generation); });
+  };
   const auto failed = [this, &loop, generation = config.generation](const Status& status) {
     loop.Post([this, generation, status] { OnEdgeFailed(generation, status); });
   };
@@ -181,15 +192,19 @@ void StageShell::Carry(stage::BuildEdges&& action) {
     return EdgeId{config.generation.coordinator_nonce, config.generation.counter, from, from + 1};
   };
   if (!is_first()) {
-    const auto frame = [this, &loop, generation = config.generation](FrameHeader header, AlignedBuffer payload) {
+    const auto frame = [this, &loop, generation = config.generation](FrameHeader header,
+                                                                     AlignedBuffer payload) {
       auto rows = std::make_shared<AlignedBuffer>(std::move(payload));
       loop.Post([this, generation, header = std::move(header), rows] {
         if (generation != edges_generation_) return;
         const PayloadHandle handle = payloads_.Put(std::move(*rows));
-        Tell([&](StageCore& core, Instant now, stage::Outbox& out) { core.OnFrame(header, handle, now, out); });
+        Tell([&](StageCore& core, Instant now, stage::Outbox& out) {
+          core.OnFrame(header, handle, now, out);
+        });
       });
     };
-    inbound_ = std::make_unique<InboundEdge>(*listener_, edge(setup_.stage - 1), InboundEdge::Callbacks{up, frame, failed});
+    inbound_ = std::make_unique<InboundEdge>(*listener_, edge(setup_.stage - 1),
+                                             InboundEdge::Callbacks{up, frame, failed});
   }
   if (!is_last()) {
     outbound_ = std::make_unique<OutboundEdge>(config.next_stage_tensor_listen, edge(setup_.stage),
@@ -199,8 +214,10 @@ void StageShell::Carry(stage::BuildEdges&& action) {
   Compute([this, config] {
     const Status status = executor_->Reset(config.kv_blocks, config.kv_block_size);
     runtime_.loop().Post([this, status, generation = config.generation] {
-      if (!status.ok()) runtime_.Leave(kExitConfig, status);
-      else OnEdgeUp(generation);
+      if (!status.ok())
+        runtime_.Leave(kExitConfig, status);
+      else
+        OnEdgeUp(generation);
     });
   });
 }
@@ -213,10 +230,11 @@ void StageShell::OnEdgeUp(const Generation& generation) {
 
 void StageShell::OnEdgeFailed(const Generation& generation, const Status& status) {
   if (generation != edges_generation_) return;
-  LogWarn("edge_lost", "generation={} reason=\"{}\" then=\"waiting for the next generation\"", generation.counter,
-          Message(status));
+  LogWarn("edge_lost", "generation={} reason=\"{}\" then=\"waiting for the next generation\"",
+          generation.counter, Message(status));
   runtime_.loop().After(kNextGenerationTimeout, [this, generation, status] {
-    if (generation == edges_generation_) runtime_.Leave(kExitPeersLost, Annotate(status, "no new generation came after"));
+    if (generation == edges_generation_)
+      runtime_.Leave(kExitPeersLost, Annotate(status, "no new generation came after"));
   });
 }
 
@@ -224,11 +242,13 @@ void StageShell::Carry(stage::FollowProposals&& action) {
   proposals_.reset();
   if (action.source.incarnation.value() == 0) return;
   StatusOr<std::unique_ptr<LogSubscriber>> subscriber = LogSubscriber::Connect(
-      runtime_.fabric(), runtime_.loop(), {.source = action.source}, {.on_message = [this](WireMessage message) {
+      runtime_.fabric(), runtime_.loop(), {.source = action.source},
+      {.on_message = [this](WireMessage message) {
         Tell([&](StageCore& core, Instant now, stage::Outbox& out) { core.OnMessage(message, now, out); });
       }});
   if (!subscriber.ok()) {
-    LogWarn("proposals_not_followed", "reason=\"{}\" then=\"steps go without drafts\"", Message(subscriber.status()));
+    LogWarn("proposals_not_followed", "reason=\"{}\" then=\"steps go without drafts\"",
+            Message(subscriber.status()));
     return;
   }
   proposals_ = *std::move(subscriber);

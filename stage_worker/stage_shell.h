@@ -1,26 +1,26 @@
 // StageShell: the thin shell of a stage worker: sockets, edges, compute thread and timers around a StageCore.
 //
-// Owned by main; everything but the executor runs on the runtime's loop. It carries out the core's outbox item by
-// item and tells the core what happened; it decides nothing.
+// Owned by main; everything but the executor runs on the runtime's loop. It carries out the core's outbox
+// item by item and tells the core what happened; it decides nothing.
 //
 //   StageShell shell(config, runtime, std::move(setup));
 //   RETURN_IF_ERROR(shell.Start());
 //   return runtime.Run();
 //
-// Threads: loop (main), "compute", "edge-in", "edge-out". Failure: a failed executor ends the worker (70); a lost
-// edge waits for the next generation and ends the worker (75) when none comes.
+// Threads: loop (main), "compute", "edge-in", "edge-out". Failure: a failed executor ends the worker (70); a
+// lost edge waits for the next generation and ends the worker (75) when none comes.
 #pragma once
 
 #include <memory>
 #include <optional>
 
 #include "common/actor/task_thread.h"
+#include "common/cluster/worker_runtime.h"
 #include "common/config/fabric_addresses.h"
 #include "common/config/serve_config.h"
 #include "common/model/weight_source.h"
 #include "common/tensor_transport/tensor_channel.h"
 #include "common/transport/published_log.h"
-#include "common/cluster/worker_runtime.h"
 #include "stage_worker/core/stage_core.h"
 #include "stage_worker/cpu_executor.h"
 #include "stage_worker/edges.h"

@@ -4,7 +4,7 @@
 //   StepId next(step.value() + 1);
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <compare>
 #include <cstdint>

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/protocol/message.h"
@@ -35,6 +37,7 @@ struct DraftStats {
   uint64_t sequences_empty = 0;  // awaited sequences that got no ids
   uint64_t verdicts_asked_again = 0;
   uint64_t plans_asked_again = 0;
+  uint64_t chains_broken = 0;     // a verdict did not begin where the chain ends (P8): no drafts for it
   uint64_t other_generation = 0;  // messages dropped
   Duration busy{};
   size_t sequences_known = 0;
@@ -57,6 +60,8 @@ class DraftCore {
                   draft::Outbox& out);
   void OnTick(Instant now, draft::Outbox& out);
   Instant NextDeadline() const;
+  // What heartbeats say: "loading 40%", "serving".
+  void SetPhase(std::string phase);
 
   Generation generation() const;
   DraftStats stats() const;

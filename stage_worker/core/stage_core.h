@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/base/clock.h"
 #include "common/protocol/message.h"
@@ -82,6 +83,8 @@ class StageCore {
   void OnFrame(FrameHeader header, PayloadHandle payload, Instant now, stage::Outbox& out);
   void OnExecuted(ExecutionResult result, Instant now, stage::Outbox& out);
   void OnTick(Instant now, stage::Outbox& out);
+  // What heartbeats say: "loading 40%", "serving".
+  void SetPhase(std::string phase);
   // When OnTick has something to do; Instant::max() if never.
   Instant NextDeadline() const;
 

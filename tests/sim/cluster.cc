@@ -1,0 +1,722 @@
+#include "tests/sim/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tests/sim/sim_node.h"
+
+namespace paceline::sim {
+namespace {
+
+constexpr Duration kVirtualLimit = 3000s;
+constexpr Duration kGrace = 3s;
+constexpr uint64_t kEventsMax = 1'500'000;
+
+template <typename M>
+uint64_t TagOf(const M& message) {
+  return message.index();
+}
+
+class SimCluster {
+ public:
+  explicit SimCluster(const Scenario& scenario)
+      : scenario_(scenario), net_(scenario.seed, scenario.link_min, scenario.link_max) {}
+
+  SimResult Run();
+
+ private:
+  // Processes.
+  void StartCoordinator();
+  void StartStage(uint32_t stage);
+  void StartDrafter();
+  void KillStage(uint32_t stage);
+  void KillDrafter();
+  void CutPublications(const SimNode& node);
+  Hello MakeHello(const WorkerId& worker) const;
+
+  // A handler, then its outbox, then its next tick.
+  void OnCoordinator(const std::function<void(coord::Outbox&)>& handle);
+  void OnStage(uint32_t stage, const std::function<void(stage::Outbox&)>& handle);
+  void OnDrafter(const std::function<void(draft::Outbox&)>& handle);
+  void ArmTick(SimNode& node, Instant deadline, std::function<void()> tick);
+
+  void Do(coord::Action& action);
+  void Do(SimStage& node, stage::Action& action);
+  void Do(draft::Action& action);
+  void Do(SimStage& node, stage::Execute& execute);
+  void Do(SimStage& node, stage::ForwardFrame& forward);
+  void Do(SimStage& node, stage::BuildEdges& build);
+  void FinishExecution(SimStage& node, const StageWork& work);
+
+  // Planes.
+  void ToCoordinator(const SimNode& from, const WorkerId& worker, WireMessage message);
+  void ToWorker(const WorkerId& to, WireMessage message, bool urgent);
+  void DeliverToWorker(const WorkerId& to, const WireMessage& message);
+  void PublishLog(const SimNode& from, const WireMessage& message);
+  void PublishTo(const SimNode& from, const SimNode& to, const WireMessage& message,
+                 std::function<void(const WireMessage&)> deliver);
+  void Follow(SimNode& node, Incarnation incarnation);
+  void AskStage(const SimNode& from, const ReplayRequest& request,
+                std::function<void(const WireMessage&)> answer);
+  void AskDrafter(const SimNode& from, const ReplayRequest& request,
+                  std::function<void(const WireMessage&)> answer);
+
+  // Clients.
+  void Submit(size_t index);
+  void OnDelta(const coord::Deliver& deliver);
+  void CheckFinished(const SimClient& client, const SimRequest& request);
+  bool AllDone() const;
+
+  void CheckAtRest();
+  void Fail(std::string what) {
+    if (failure_.empty()) failure_ = fmt::format("at {} us: {}", ToMicros(net_.now() - Instant{}), what);
+  }
+  SimStage& stage(uint32_t index) { return stages_[index]; }
+
+  const Scenario& scenario_;
+  SimNetwork net_;
+  std::string failure_;
+  SimCoordinator coordinator_;
+  std::vector<SimStage> stages_;
+  SimDrafter drafter_;
+  uint64_t boots_ = 1000;
+  std::set<std::pair<uint64_t, SimNetwork::NodeId>> cut_;  // publisher's life, subscriber: nothing arrives
+  std::map<uint64_t, std::function<void(const WireMessage&)>> replay_answers_;  // by peer number
+  uint64_t replay_peers_ = 0;
+
+  std::vector<SimClient> clients_;
+  std::map<SequenceId, size_t> client_of_;
+  uint64_t sequences_ = 0;
+  size_t faults_left_ = 0;  // deaths whose restart is still to come
+  size_t stage_deaths_seen_ = 0;
+  SimResult result_;
+};
+
+// ---------------------------------------------------------------- processes
+
+Hello SimCluster::MakeHello(const WorkerId& worker) const {
+  Hello hello;
+  hello.worker = worker;
+  hello.fingerprint.model_digest = "toy";
+  hello.fingerprint.tokenizer_digest = "toy";
+  hello.fingerprint.build_id = "sim";
+  hello.fingerprint.pipeline_size = scenario_.num_stages;
+  hello.host = "sim";
+  hello.kv_blocks = scenario_.kv_blocks;
+  hello.kv_block_size = scenario_.kv_block_size;
+  hello.endpoints.log_publish = fmt::format("sim:{}", worker.boot_nonce);
+  return hello;
+}
+
+void SimCluster::StartCoordinator() {
+  CoordinatorOptions options;
+  options.boot_nonce = 7;
+  options.fingerprint = MakeHello({}).fingerprint;
+  options.num_stages = scenario_.num_stages;
+  options.num_slots = scenario_.num_slots;
+  options.launch_window = scenario_.launch_window;
+  options.max_num_seqs = scenario_.max_num_seqs;
+  options.max_num_batched_tokens = scenario_.max_num_batched_tokens;
+  options.max_model_len = scenario_.max_model_len;
+  options.num_speculative_tokens = scenario_.draft_len;
+  options.frames_in_flight_max = scenario_.frames_in_flight_max;
+  options.broken = scenario_.broken;
+  coordinator_.id = kCoordinatorNode;
+  coordinator_.alive = true;
+  coordinator_.life = 7;
+  coordinator_.core = std::make_unique<CoordinatorCore>(options);
+  OnCoordinator([](coord::Outbox&) {});
+}
+
+void SimCluster::StartStage(uint32_t index) {
+  SimStage& node = stage(index);
+  node.id = StageNodeId(index);
+  node.alive = true;
+  node.life = ++boots_;
+  node.worker = {Role::kStage, index, node.life};
+  StageOptions options;
+  options.worker = node.worker;
+  options.stage = index;
+  options.num_stages = scenario_.num_stages;
+  options.hidden_size = 1;
+  options.vocab_size = scenario_.vocabulary.size;
+  options.late.unbounded = scenario_.waits_for_proposals;
+  options.broken = scenario_.broken;
+  node.core = std::make_unique<StageCore>(options);
+  node.executor = std::make_unique<ToyExecutor>(ToyExecutor::Options{
+      index, index + 1 == scenario_.num_stages, scenario_.vocabulary, scenario_.max_model_len});
+  ToCoordinator(node, node.worker, MakeHello(node.worker));
+  OnStage(index, [](stage::Outbox&) {});
+}
+
+void SimCluster::StartDrafter() {
+  drafter_.id = kDrafterNode;
+  drafter_.alive = true;
+  drafter_.life = ++boots_;
+  drafter_.worker = {Role::kDrafter, 0, drafter_.life};
+  DraftOptions options;
+  options.worker = drafter_.worker;
+  options.broken = scenario_.broken;
+  drafter_.core = std::make_unique<DraftCore>(options);
+  drafter_.proposer =
+      std::make_unique<ToyProposer>(scenario_.agreement, scenario_.seed, scenario_.vocabulary);
+  ToCoordinator(drafter_, drafter_.worker, MakeHello(drafter_.worker));
+  OnDrafter([](draft::Outbox&) {});
+}
+
+// What a dead publisher had sent reaches some subscribers and not others.
+void SimCluster::CutPublications(const SimNode& node) {
+  for (SimNetwork::NodeId to : {kCoordinatorNode, kDrafterNode}) {
+    if (net_.random().Chance(0.5)) cut_.insert({node.life, to});
+  }
+  for (const SimStage& s : stages_) {
+    if (net_.random().Chance(0.5)) cut_.insert({node.life, s.id});
+  }
+}
+
+void SimCluster::KillStage(uint32_t index) {
+  SimStage& node = stage(index);
+  if (!node.alive) {
+    --faults_left_;
+    return;
+  }
+  ++stage_deaths_seen_;
+  CutPublications(node);
+  const WorkerId worker = node.worker;
+  node.alive = false;
+  node.core.reset();
+  node.payloads.clear();
+  node.running = false;
+  node.when_idle = nullptr;
+  node.follows = {};
+  node.tick_at = Instant::max();
+  if (net_.random().Chance(0.7)) {  // else its silence is noticed
+    net_.At(net_.now() + net_.random().Micros(0, 100'000), 11, [this, worker] {
+      OnCoordinator(
+          [&](coord::Outbox& out) { coordinator_.core->OnWorkerLost(worker, "killed", net_.now(), out); });
+    });
+  }
+  net_.At(net_.now() + net_.random().Micros(100, 200'000), 12, [this, index] {
+    --faults_left_;
+    StartStage(index);
+  });
+}
+
+void SimCluster::KillDrafter() {
+  if (!drafter_.alive) {
+    --faults_left_;
+    return;
+  }
+  CutPublications(drafter_);
+  const WorkerId worker = drafter_.worker;
+  drafter_.alive = false;
+  drafter_.core.reset();
+  drafter_.follows = {};
+  drafter_.tick_at = Instant::max();
+  if (net_.random().Chance(0.7)) {
+    net_.At(net_.now() + net_.random().Micros(0, 100'000), 13, [this, worker] {
+      OnCoordinator(
+          [&](coord::Outbox& out) { coordinator_.core->OnWorkerLost(worker, "killed", net_.now(), out); });
+    });
+  }
+  net_.At(net_.now() + net_.random().Micros(100, 200'000), 14, [this] {
+    --faults_left_;
+    StartDrafter();
+  });
+}
+
+// ---------------------------------------------------------------- handlers
+
+void SimCluster::ArmTick(SimNode& node, Instant deadline, std::function<void()> tick) {
+  if (deadline == Instant::max() || deadline >= node.tick_at) return;
+  // A deadline in the past means "at once"; a microsecond keeps the clock moving.
+  node.tick_at = std::max(deadline, net_.now() + 1us);
+  const uint64_t life = node.life;
+  const Instant at = node.tick_at;
+  net_.At(at, 20 + node.id, [&node, life, at, run = std::move(tick)] {
+    if (!node.alive || node.life != life || node.tick_at != at) return;
+    node.tick_at = Instant::max();
+    run();
+  });
+}
+
+void SimCluster::OnCoordinator(const std::function<void(coord::Outbox&)>& handle) {
+  coord::Outbox out;
+  handle(out);
+  for (coord::Action& action : out) Do(action);
+  ArmTick(coordinator_, coordinator_.core->NextDeadline(),
+          [this] { OnCoordinator([this](coord::Outbox& o) { coordinator_.core->OnTick(net_.now(), o); }); });
+}
+
+void SimCluster::OnStage(uint32_t index, const std::function<void(stage::Outbox&)>& handle) {
+  SimStage& node = stage(index);
+  if (!node.alive) return;
+  stage::Outbox out;
+  handle(out);
+  for (stage::Action& action : out) {
+    if (node.alive) Do(node, action);
+  }
+  if (!node.alive) return;
+  ArmTick(node, node.core->NextDeadline(), [this, index] {
+    OnStage(index, [this, index](stage::Outbox& o) { stage(index).core->OnTick(net_.now(), o); });
+  });
+}
+
+void SimCluster::OnDrafter(const std::function<void(draft::Outbox&)>& handle) {
+  if (!drafter_.alive) return;
+  draft::Outbox out;
+  handle(out);
+  for (draft::Action& action : out) Do(action);
+  ArmTick(drafter_, drafter_.core->NextDeadline(),
+          [this] { OnDrafter([this](draft::Outbox& o) { drafter_.core->OnTick(net_.now(), o); }); });
+}
+
+void SimCluster::Do(coord::Action& action) {
+  if (auto* send = std::get_if<coord::Send>(&action)) {
+    if (const auto* plan = std::get_if<StepPlan>(&send->message)) {
+      for (const SequencePlan& sequence : plan->sequences) result_.run_ahead_steps += sequence.continuation;
+    }
+    ToWorker(send->to, std::move(send->message), send->urgent);
+  } else if (auto* deliver = std::get_if<coord::Deliver>(&action)) {
+    OnDelta(*deliver);
+  } else if (auto* request = std::get_if<coord::RequestReplay>(&action)) {
+    AskStage(coordinator_, request->request, [this](const WireMessage& answer) {
+      OnCoordinator([&](coord::Outbox& out) { coordinator_.core->OnLogMessage(answer, net_.now(), out); });
+    });
+  } else if (auto* follow = std::get_if<coord::FollowVerdicts>(&action)) {
+    Follow(coordinator_, follow->source.incarnation);
+  }
+}
+
+void SimCluster::Do(SimStage& node, stage::Action& action) {
+  const uint32_t index = node.worker.rank;
+  if (auto* send = std::get_if<stage::SendControl>(&action)) {
+    ToCoordinator(node, node.worker, std::move(send->message));
+  } else if (auto* publish = std::get_if<stage::Publish>(&action)) {
+    PublishLog(node, publish->message);
+  } else if (auto* answer = std::get_if<stage::AnswerReplay>(&action)) {
+    const auto reply = replay_answers_.extract(answer->peer.value());
+    if (!reply.empty()) reply.mapped()(answer->message);
+  } else if (auto* request = std::get_if<stage::RequestReplay>(&action)) {
+    AskDrafter(node, request->request, [this, index](const WireMessage& m) {
+      OnStage(index, [&](stage::Outbox& out) { stage(index).core->OnMessage(m, net_.now(), out); });
+    });
+  } else if (auto* execute = std::get_if<stage::Execute>(&action)) {
+    Do(node, *execute);
+  } else if (auto* forward = std::get_if<stage::ForwardFrame>(&action)) {
+    Do(node, *forward);
+  } else if (auto* free = std::get_if<stage::FreePayload>(&action)) {
+    node.payloads.erase(free->payload);
+  } else if (auto* admit = std::get_if<stage::AdmitSequence>(&action)) {
+    node.executor->Admit(admit->admission);
+  } else if (auto* forget = std::get_if<stage::ForgetSequence>(&action)) {
+    node.executor->Forget(forget->key);
+  } else if (auto* dead = std::get_if<stage::RowsDied>(&action)) {
+    if (net_.random().Chance(0.5)) node.died.insert(dead->key);  // else the layers were through already
+  } else if (auto* build = std::get_if<stage::BuildEdges>(&action)) {
+    Do(node, *build);
+  } else if (auto* follow = std::get_if<stage::FollowProposals>(&action)) {
+    Follow(node, follow->source.incarnation);
+  } else if (auto* leave = std::get_if<stage::Leave>(&action)) {
+    Fail(fmt::format("stage {} leaves: {}", index, leave->reason.ToString()));
+    node.alive = false;
+  }
+}
+
+void SimCluster::Do(draft::Action& action) {
+  if (auto* send = std::get_if<draft::SendControl>(&action)) {
+    ToCoordinator(drafter_, drafter_.worker, std::move(send->message));
+  } else if (auto* publish = std::get_if<draft::Publish>(&action)) {
+    PublishLog(drafter_, publish->message);
+  } else if (auto* answer = std::get_if<draft::AnswerReplay>(&action)) {
+    const auto reply = replay_answers_.extract(answer->peer.value());
+    if (!reply.empty()) reply.mapped()(answer->message);
+  } else if (auto* request = std::get_if<draft::RequestReplay>(&action)) {
+    const uint64_t life = drafter_.life;
+    AskStage(drafter_, request->request, [this, life](const WireMessage& m) {
+      if (drafter_.life != life) return;
+      OnDrafter([&](draft::Outbox& out) { drafter_.core->OnMessage(m, net_.now(), out); });
+    });
+  } else if (auto* propose = std::get_if<draft::Propose>(&action)) {
+    const uint64_t life = drafter_.life;
+    const auto span = static_cast<uint64_t>(ToMicros(scenario_.draft_max - scenario_.draft_min));
+    const Duration takes = scenario_.draft_min + net_.random().Micros(0, span);
+    net_.At(
+        net_.now() + takes, 30,
+        [this, life, step = propose->step, ids = drafter_.proposer->Propose(propose->items)] {
+          if (!drafter_.alive || drafter_.life != life) return;
+          OnDrafter([&](draft::Outbox& out) { drafter_.core->OnProposed(step, ids, 1, net_.now(), out); });
+        });
+  } else if (auto* admit = std::get_if<draft::AdmitSequence>(&action)) {
+    drafter_.proposer->Admit(admit->admission);
+  } else if (auto* release = std::get_if<draft::ReleaseSequence>(&action)) {
+    drafter_.proposer->Release(release->key);
+  } else if (std::holds_alternative<draft::ResetProposer>(action)) {
+    drafter_.proposer->Reset();
+  } else if (auto* follow = std::get_if<draft::FollowVerdicts>(&action)) {
+    Follow(drafter_, follow->source.incarnation);
+    const uint64_t life = drafter_.life;
+    net_.At(net_.now() + net_.Delay(), 31, [this, life, generation = follow->generation] {
+      if (drafter_.life != life) return;
+      OnDrafter([&](draft::Outbox& out) { drafter_.core->OnEdgesReady(generation, net_.now(), out); });
+    });
+  } else if (auto* leave = std::get_if<draft::Leave>(&action)) {
+    Fail(fmt::format("the drafter leaves: {}", leave->reason.ToString()));
+  }
+}
+
+// ---------------------------------------------------------------- compute and tensors
+
+void SimCluster::Do(SimStage& node, stage::Execute& execute) {
+  if (node.running) Fail("two frames execute at once");
+  node.running = true;
+  node.died.clear();
+  const uint64_t life = node.life;
+  const auto span = static_cast<uint64_t>(ToMicros(scenario_.compute_max - scenario_.compute_min));
+  const Duration takes = scenario_.compute_min + net_.random().Micros(0, span);
+  net_.At(net_.now() + takes, 40 + node.id, [this, &node, life, work = std::move(execute.work)] {
+    if (node.alive && node.life == life) FinishExecution(node, work);
+  });
+}
+
+void SimCluster::FinishExecution(SimStage& node, const StageWork& work) {
+  const uint32_t index = node.worker.rank;
+  node.running = false;
+  ExecutionResult result;
+  result.generation = work.generation;
+  result.step = work.step;
+  if (!node.when_idle) {
+    const auto input = node.payloads.find(work.input);
+    const ToyPayload zeros(work.payload_rows);  // handle 0 at a later stage: every row was dead before
+    ToyPayload output;
+    std::string failure;
+    result = node.executor->Run(work, input == node.payloads.end() ? &zeros : &input->second, node.died,
+                                output, failure);
+    if (!failure.empty()) Fail(failure);
+    if (index + 1 < scenario_.num_stages) {
+      result.output = PayloadHandle(++node.handles);
+      node.payloads[result.output] = std::move(output);
+    }
+  }
+  OnStage(index, [&](stage::Outbox& out) { node.core->OnExecuted(std::move(result), net_.now(), out); });
+  if (node.when_idle) std::exchange(node.when_idle, nullptr)();
+}
+
+void SimCluster::Do(SimStage& node, stage::ForwardFrame& forward) {
+  ToyPayload payload(forward.header.rows.size());
+  if (const auto it = node.payloads.find(forward.payload); it != node.payloads.end()) {
+    payload = std::move(it->second);
+    node.payloads.erase(it);
+  }
+  SimStage& next = stage(node.worker.rank + 1);
+  const uint64_t life = next.life;
+  net_.Send(node.id, next.id, Lane::kTensor, 50,
+            [this, &next, life, header = forward.header, rows = std::move(payload)] {
+              if (!next.alive || next.life != life) return;
+              const PayloadHandle handle(++next.handles);
+              next.payloads[handle] = rows;
+              OnStage(next.worker.rank,
+                      [&](stage::Outbox& out) { next.core->OnFrame(header, handle, net_.now(), out); });
+            });
+}
+
+void SimCluster::Do(SimStage& node, stage::BuildEdges& build) {
+  const uint64_t life = node.life;
+  const auto reset = [this, &node, life, config = build.config] {
+    net_.At(net_.now() + net_.Delay(), 41, [this, &node, life, config] {
+      if (!node.alive || node.life != life) return;
+      node.executor->Reset(config.kv_blocks, config.kv_block_size);
+      OnStage(node.worker.rank,
+              [&](stage::Outbox& out) { node.core->OnEdgesReady(config.generation, net_.now(), out); });
+    });
+  };
+  if (node.running) {
+    node.when_idle = reset;
+  } else {
+    reset();
+  }
+}
+
+// ---------------------------------------------------------------- planes
+
+namespace {
+
+// The protocol asks for these again when a reconnect loses them.
+bool MayBeLost(const WireMessage& message) {
+  return std::holds_alternative<StepPlan>(message) || std::holds_alternative<Admission>(message) ||
+         std::holds_alternative<Launched>(message) || std::holds_alternative<PlanRequest>(message) ||
+         std::holds_alternative<Cancel>(message);
+}
+
+}  // namespace
+
+void SimCluster::ToCoordinator(const SimNode& from, const WorkerId& worker, WireMessage message) {
+  if (MayBeLost(message) && net_.random().Chance(scenario_.control_loss)) return;
+  net_.Send(
+      from.id, kCoordinatorNode, Lane::kControl, 60 + message.index(),
+      [this, worker, m = std::move(message)] {
+        OnCoordinator([&](coord::Outbox& out) { coordinator_.core->OnMessage(worker, m, net_.now(), out); });
+      });
+}
+
+void SimCluster::ToWorker(const WorkerId& to, WireMessage message, bool urgent) {
+  if (urgent && net_.random().Chance(scenario_.urgent_loss)) return;
+  if (!urgent && MayBeLost(message) && net_.random().Chance(scenario_.control_loss)) return;
+  const SimNetwork::NodeId node = to.role == Role::kStage ? StageNodeId(to.rank) : kDrafterNode;
+  net_.Send(kCoordinatorNode, node, urgent ? Lane::kUrgent : Lane::kControl, 90 + message.index(),
+            [this, to, m = std::move(message)] { DeliverToWorker(to, m); });
+}
+
+void SimCluster::DeliverToWorker(const WorkerId& to, const WireMessage& message) {
+  if (to.role == Role::kStage) {
+    SimStage& node = stage(to.rank);
+    if (!node.alive || node.life != to.boot_nonce) return;
+    OnStage(to.rank, [&](stage::Outbox& out) { node.core->OnMessage(message, net_.now(), out); });
+  } else if (drafter_.alive && drafter_.life == to.boot_nonce) {
+    OnDrafter([&](draft::Outbox& out) { drafter_.core->OnMessage(message, net_.now(), out); });
+  }
+}
+
+void SimCluster::Follow(SimNode& node, Incarnation incarnation) {
+  node.follows = {incarnation, net_.now() + net_.Delay()};
+}
+
+void SimCluster::PublishTo(const SimNode& from, const SimNode& to, const WireMessage& message,
+                           std::function<void(const WireMessage&)> deliver) {
+  const bool hears = to.follows.incarnation == Incarnation(from.life) && to.follows.active_from <= net_.now();
+  if (!hears || net_.random().Chance(scenario_.publish_loss)) return;
+  const auto arrive = [this, publisher = from.life, id = to.id, life = to.life, &to, message, deliver] {
+    if (cut_.contains({publisher, id}) || !to.alive || to.life != life) return;
+    deliver(message);
+  };
+  const uint64_t tag = 130 + message.index();
+  if (net_.random().Chance(scenario_.publish_double)) net_.SendLate(tag, arrive);
+  if (net_.random().Chance(scenario_.publish_late)) return net_.SendLate(tag, arrive);
+  net_.Send(from.id, to.id, Lane::kPublish, tag, arrive);
+}
+
+void SimCluster::PublishLog(const SimNode& from, const WireMessage& message) {
+  PublishTo(from, coordinator_, message, [this](const WireMessage& m) {
+    OnCoordinator([&](coord::Outbox& out) { coordinator_.core->OnLogMessage(m, net_.now(), out); });
+  });
+  PublishTo(from, drafter_, message, [this](const WireMessage& m) {
+    OnDrafter([&](draft::Outbox& out) { drafter_.core->OnMessage(m, net_.now(), out); });
+  });
+  for (SimStage& node : stages_) {
+    const uint32_t index = node.worker.rank;
+    PublishTo(from, node, message, [this, index](const WireMessage& m) {
+      OnStage(index, [&](stage::Outbox& out) { stage(index).core->OnMessage(m, net_.now(), out); });
+    });
+  }
+}
+
+void SimCluster::AskStage(const SimNode& from, const ReplayRequest& request,
+                          std::function<void(const WireMessage&)> answer) {
+  SimStage& last = stage(scenario_.num_stages - 1);
+  const uint64_t peer = ++replay_peers_;
+  const SimNetwork::NodeId asker = from.id;
+  replay_answers_[peer] = [this, asker, &last, answer](const WireMessage& m) {
+    net_.Send(last.id, asker, Lane::kReplay, 170 + m.index(), [answer, m] { answer(m); });
+  };
+  net_.Send(from.id, last.id, Lane::kReplay, 160, [this, &last, peer, request] {
+    OnStage(last.worker.rank, [&](stage::Outbox& out) {
+      last.core->OnReplayRequest(ReplayPeer(peer), request, net_.now(), out);
+    });
+    replay_answers_.erase(peer);
+  });
+}
+
+void SimCluster::AskDrafter(const SimNode& from, const ReplayRequest& request,
+                            std::function<void(const WireMessage&)> answer) {
+  const uint64_t peer = ++replay_peers_;
+  const SimNetwork::NodeId asker = from.id;
+  replay_answers_[peer] = [this, asker, answer](const WireMessage& m) {
+    net_.Send(kDrafterNode, asker, Lane::kReplay, 190 + m.index(), [answer, m] { answer(m); });
+  };
+  net_.Send(from.id, kDrafterNode, Lane::kReplay, 180, [this, peer, request] {
+    OnDrafter([&](draft::Outbox& out) {
+      drafter_.core->OnReplayRequest(draft::ReplayPeer(peer), request, net_.now(), out);
+    });
+    replay_answers_.erase(peer);
+  });
+}
+
+// ---------------------------------------------------------------- clients
+
+void SimCluster::Submit(size_t index) {
+  SimClient& client = clients_[index];
+  const SimRequest& request = scenario_.requests[index];
+  if (client.cancelled) {
+    client.done = true;
+    return;
+  }
+  client.sequence = SequenceId(++sequences_);
+  client.ids.clear();
+  client.text.clear();
+  GenerationRequest generation;
+  generation.prompt = request.prompt;
+  generation.sampling = request.sampling;
+  if (request.pair.present) {
+    generation.text = std::make_shared<PairWatcher>(request.pair.first, request.pair.second);
+  }
+  client_of_[client.sequence] = index;
+  Status status;
+  OnCoordinator([&](coord::Outbox& out) {
+    status = coordinator_.core->OnSubmit(client.sequence, std::move(generation), net_.now(), out);
+  });
+  if (status.ok()) return;
+  client_of_.erase(client.sequence);
+  if (status.code() != absl::StatusCode::kUnavailable) Fail(fmt::format("submit: {}", status.ToString()));
+  net_.At(net_.now() + 20ms, 200, [this, index] { Submit(index); });
+}
+
+void SimCluster::OnDelta(const coord::Deliver& deliver) {
+  const auto of = client_of_.find(deliver.sequence);
+  if (of == client_of_.end()) return Fail("a delta for a sequence that ended");
+  const size_t index = of->second;
+  SimClient& client = clients_[index];
+  const GenerationDelta& delta = deliver.delta;
+  const std::vector<TokenId>& want = client.expected.ids;
+  for (size_t i = 0; i < delta.ids.size(); ++i) {
+    const size_t at = client.ids.size();
+    if (at >= want.size() || want[at] != delta.ids[i]) {
+      return Fail(fmt::format("request {} seq {} output {} is {}, plain decoding has {}", index,
+                              deliver.sequence, at, delta.ids[i],
+                              at < want.size() ? fmt::format("{}", want[at]) : "ended before"));
+    }
+    const auto position = static_cast<Position>(scenario_.requests[index].prompt.size() + at);
+    if (delta.logprobs.size() != delta.ids.size() ||
+        delta.logprobs[i].logprob != ToyLogprob(delta.ids[i], position)) {
+      return Fail(fmt::format("request {} output {} has another token's logprob", index, at));
+    }
+    client.ids.push_back(delta.ids[i]);
+  }
+  result_.tokens += delta.ids.size();
+  client.text += delta.text;
+  if (delta.finish == FinishReason::kNone) return;
+  client_of_.erase(of);
+  client.finish = delta.finish;
+  if (delta.finish == FinishReason::kError) {
+    const std::string why(Message(delta.error));
+    if (stage_deaths_seen_ == 0 || why.find("stage ") == std::string::npos)
+      return Fail("request error: " + why);
+    net_.At(net_.now() + 20ms, 201, [this, index] { Submit(index); });
+    return;
+  }
+  client.done = true;
+  CheckFinished(client, scenario_.requests[index]);
+}
+
+void SimCluster::CheckFinished(const SimClient& client, const SimRequest& request) {
+  if (client.finish == FinishReason::kCancelled) {
+    if (!client.cancelled) Fail("cancelled without a cancel");
+    return;
+  }
+  if (client.finish != client.expected.finish || client.ids != client.expected.ids) {
+    Fail(fmt::format("seq {} ended with reason {} after {} ids, plain decoding with {} after {}",
+                     client.sequence, static_cast<int>(client.finish), client.ids.size(),
+                     static_cast<int>(client.expected.finish), client.expected.ids.size()));
+  }
+  if (request.pair.present && client.text != client.expected.text) {
+    Fail(fmt::format("seq {} text is \"{}\", plain decoding has \"{}\"", client.sequence, client.text,
+                     client.expected.text));
+  }
+}
+
+bool SimCluster::AllDone() const {
+  return faults_left_ == 0 &&
+         std::all_of(clients_.begin(), clients_.end(), [](const SimClient& c) { return c.done; });
+}
+
+// ---------------------------------------------------------------- the run
+
+void SimCluster::CheckAtRest() {
+  if (!coordinator_.core->Readiness().ok()) return Fail("at rest the cluster does not serve");
+  if (!coordinator_.core->idle()) return Fail("the coordinator is not idle");
+  for (const SimStage& node : stages_) {
+    const StageStats stats = node.core->stats();
+    if (stats.sequences_known != 0)
+      Fail(fmt::format("stage {} still knows {} sequences", node.worker.rank, stats.sequences_known));
+    if (stats.plans_pending != 0)
+      Fail(fmt::format("stage {} still has {} plans", node.worker.rank, stats.plans_pending));
+    if (stats.position_mismatches != 0)
+      Fail(fmt::format("P11: {} frames were off position", stats.position_mismatches));
+    if (!node.payloads.empty())
+      Fail(fmt::format("stage {} keeps {} payloads", node.worker.rank, node.payloads.size()));
+    if (node.executor->sequences_known() != 0) Fail("an executor still knows sequences");
+  }
+  if (!drafter_.alive) return;
+  const DraftStats stats = drafter_.core->stats();
+  if (stats.sequences_known != 0 || drafter_.proposer->sequences_known() != 0)
+    Fail("the drafter still knows sequences");
+  if (stats.plans_pending != 0) Fail("the drafter still has plans");
+  if (stats.chains_broken != 0) Fail("P19: a drafter applied a verdict that its admission includes");
+}
+
+SimResult SimCluster::Run() {
+  stages_.resize(scenario_.num_stages);
+  clients_.resize(scenario_.requests.size());
+  StartCoordinator();
+  for (uint32_t i = 0; i < scenario_.num_stages; ++i) {
+    stages_[i].worker.rank = i;
+    net_.At(Instant{} + net_.random().Micros(0, 5'000), 1, [this, i] { StartStage(i); });
+  }
+  if (scenario_.has_drafter)
+    net_.At(Instant{} + net_.random().Micros(0, 20'000), 2, [this] { StartDrafter(); });
+  faults_left_ = scenario_.drafter_deaths.size() + scenario_.stage_deaths.size();
+  for (Instant at : scenario_.drafter_deaths) net_.At(at, 3, [this] { KillDrafter(); });
+  for (Instant at : scenario_.stage_deaths) {
+    net_.At(at, 4,
+            [this] { KillStage(static_cast<uint32_t>(net_.random().Between(0, scenario_.num_stages - 1))); });
+  }
+  for (size_t i = 0; i < scenario_.requests.size(); ++i) {
+    const SimRequest& request = scenario_.requests[i];
+    clients_[i].expected = PlainAnswer(request.prompt, request.sampling, request.pair,
+                                       scenario_.max_model_len, scenario_.vocabulary);
+    net_.At(request.at, 5, [this, i] { Submit(i); });
+    if (request.cancel_at != Instant::max()) {
+      net_.At(request.cancel_at, 6, [this, i] {
+        clients_[i].cancelled = true;
+        OnCoordinator(
+            [&](coord::Outbox& out) { coordinator_.core->OnCancel(clients_[i].sequence, net_.now(), out); });
+      });
+    }
+    for (Instant at : request.preempt_at) {
+      net_.At(at, 7, [this, i] {
+        OnCoordinator(
+            [&](coord::Outbox& out) { coordinator_.core->OnPreempt(clients_[i].sequence, net_.now(), out); });
+      });
+    }
+  }
+  const Instant limit = Instant{} + kVirtualLimit;
+  while (failure_.empty() &&
+         !(AllDone() && coordinator_.core->Readiness().ok() && coordinator_.core->idle())) {
+    if (!net_.RunOne(limit) || net_.events() > kEventsMax) {
+      Fail("virtual deadline: not everything ended");
+      break;
+    }
+  }
+  const Instant end = net_.now();
+  while (failure_.empty() && net_.RunOne(end + kGrace)) {
+  }
+  if (failure_.empty()) CheckAtRest();
+  result_.failure = failure_;
+  result_.hash = net_.hash();
+  result_.events = net_.events();
+  result_.virtual_time = end - Instant{};
+  const CoordinatorStats stats = coordinator_.core->stats();
+  result_.steps = stats.steps_planned;
+  result_.drafts_accepted = stats.accepted_tokens;
+  result_.preemptions = stats.preemptions;
+  result_.generations = stats.generations;
+  return result_;
+}
+
+}  // namespace
+
+SimResult RunScenario(const Scenario& scenario) { return SimCluster(scenario).Run(); }
+
+}  // namespace paceline::sim

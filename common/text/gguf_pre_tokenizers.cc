@@ -62,9 +62,13 @@ Steps DeepSeekV3() {
   return {Split(R"(\p{N}{1,3})"), Split(kDeepSeekV3Cjk), Split(kDeepSeekV3Pattern), Bytes(false)};
 }
 
+PreTokenizerStep Digits(bool individual) {
+  return {.kind = PreTokenizerStep::Kind::kDigits, .individual_digits = individual};
+}
+
 Steps DeepSeekLlm() {
   return {Split(R"([\r\n])"), Split(kDeepSeekLlmLetters), Split(kDeepSeekLlmPunctuation),
-          Split(R"(\s+$)"),   Split(kDeepSeekLlmCjk),     Split(R"(\p{N}+)"),
+          Split(R"(\s+$)"),   Split(kDeepSeekLlmCjk),     Digits(/*individual=*/true),
           Bytes(false)};
 }
 
@@ -73,8 +77,13 @@ Steps DeepSeekCoder() {
           Split(kDeepSeekLlmCjk), Split(R"(\p{N})"),     Bytes(false)};
 }
 
+// Its file looks for digits behind the byte-level step, so bytes whose alphabet is a digit (B2 is a
+// superscript two) count.
 Steps Falcon() {
-  return {Split(R"([\p{P}\$\+<=>\^~\|`]+)"), Split(kGpt2Pattern), Split("[0-9][0-9][0-9]"), Bytes(false)};
+  return {{.kind = PreTokenizerStep::Kind::kPunctuation, .behavior = SplitBehavior::kContiguous},
+          Bytes(true),
+          Digits(/*individual=*/false),
+          Split("[0-9][0-9][0-9]")};
 }
 
 Steps Default() {
@@ -87,6 +96,7 @@ struct Family {
   Steps (*steps)();
   bool ignore_merges = false;
   bool adds_bos = false;
+  bool composes = false;
 };
 
 constexpr std::array kFamilies = {
@@ -96,12 +106,12 @@ constexpr std::array kFamilies = {
     Family{"llama-bpe", Llama3, true, true},
     Family{"falcon3", Llama3, true, true},
     Family{"pixtral", Llama3, true, true},
-    Family{"qwen2", Qwen2},
-    Family{"deepseek-r1-qwen", Qwen2},
+    Family{"qwen2", Qwen2, false, false, true},
+    Family{"deepseek-r1-qwen", Qwen2, false, false, true},
     Family{"megrez", Qwen2},
     Family{"stablelm2", Qwen2},
     Family{"hunyuan", Qwen2},
-    Family{"qwen35", Qwen35},
+    Family{"qwen35", Qwen35, false, false, true},
     Family{"smollm", SmolLm},
     Family{"codeshell", SmolLm},
     Family{"starcoder", SmolLm},
@@ -137,8 +147,10 @@ StatusOr<GgufPreTokenizer> GgufPreTokenizerNamed(std::string_view name) {
     return InvalidArgumentError("tokenizer.ggml.pre: '{}' is not supported; want one of: {}", name,
                                 KnownNames());
   }
-  return GgufPreTokenizer{
-      .steps = family->steps(), .ignore_merges = family->ignore_merges, .adds_bos = family->adds_bos};
+  return GgufPreTokenizer{.steps = family->steps(),
+                          .ignore_merges = family->ignore_merges,
+                          .adds_bos = family->adds_bos,
+                          .composes = family->composes};
 }
 
 }  // namespace paceline

@@ -93,7 +93,7 @@ std::string Strip(std::string_view utf8, bool left, bool right) {
 std::string StripAccents(std::string_view utf8) {
   std::string out;
   for (const char32_t c : Decode(utf8)) {
-    if (!(MaskOf(c) & kNonspacingMark)) AppendUtf8(c, &out);
+    if (!(MaskOf(c) & kMark)) AppendUtf8(c, &out);
   }
   return out;
 }

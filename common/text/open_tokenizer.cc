@@ -1,15 +1,13 @@
 #include "common/text/open_tokenizer.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/model/gguf_file.h"
+#include "common/model/mapped_file.h"
 #include "common/model/model_path.h"
 #include "common/model/strict_json.h"
 #include "common/text/tokenizer_loaders.h"
@@ -20,23 +18,16 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr uintmax_t kTokenizerBytesMax = 256u << 20;
-constexpr uintmax_t kSmallFileBytesMax = 16u << 20;
+constexpr size_t kTokenizerBytesMax = 256u << 20;
+constexpr size_t kSmallFileBytesMax = 16u << 20;
 constexpr size_t kTemplatesMax = 64;
 
 // Nullopt when there is no such file.
-StatusOr<std::optional<std::string>> ReadIfThere(const fs::path& path, uintmax_t bytes_max) {
-  std::error_code error;
-  if (!fs::exists(path, error)) return std::optional<std::string>();
-  const uintmax_t bytes = fs::file_size(path, error);
-  if (error || bytes > bytes_max) {
-    return InvalidArgumentError("{}: want a file of at most {} bytes, found {}", path.string(), bytes_max,
-                                error ? error.message() : std::to_string(bytes));
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in.good() && !in.eof()) return UnavailableError("{}: cannot be read", path.string());
-  return std::optional<std::string>(std::move(text));
+StatusOr<std::optional<std::string>> ReadIfThere(const fs::path& path, size_t bytes_max) {
+  StatusOr<std::string> text = ReadSmallFile(path.string(), bytes_max);
+  if (text.ok()) return std::optional<std::string>(*std::move(text));
+  if (text.status().code() == absl::StatusCode::kNotFound) return std::optional<std::string>();
+  return text.status();
 }
 
 // A template as files write it: a string, or a list of {name, template} where "default" is the one.

@@ -86,6 +86,7 @@ Status ReadByteLevelBpe(const GgufFile& file, TokenizerSpec* spec) {
   ASSIGN_OR_RETURN(GgufPreTokenizer pre_tokenizer, GgufPreTokenizerNamed(pre));
   spec->pre_tokenizer = std::move(pre_tokenizer.steps);
   spec->ignore_merges = pre_tokenizer.ignore_merges;
+  if (pre_tokenizer.composes) spec->normalizer.push_back({.kind = NormalizerStep::Kind::kNfc});
   ASSIGN_OR_RETURN(const bool prefix, file.GetBoolOr("tokenizer.ggml.add_space_prefix", false));
   if (prefix) {
     return InvalidArgumentError("tokenizer.ggml.add_space_prefix: true is not supported with model 'gpt2'");

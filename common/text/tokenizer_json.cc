@@ -69,8 +69,9 @@ Status ReadUnigramVocabulary(const json& model, TokenizerSpec* spec) {
       return InvalidArgumentError("tokenizer.json: model.vocab[{}]: want [token, score], found {}", id,
                                   entry.type_name());
     }
-    const auto text = entry[0].get<std::string>();
-    RETURN_IF_ERROR(SetToken(id, text, TypeOfVocabularyToken(text, *spec), spec));
+    // The reference keeps byte tokens among the pieces of a unigram model, so that their spelling matches
+    // them too.
+    RETURN_IF_ERROR(SetToken(id, entry[0].get<std::string>(), TokenType::kNormal, spec));
     spec->scores.push_back(entry[1].get<double>());
   }
   return OkStatus();

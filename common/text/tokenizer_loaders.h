@@ -40,6 +40,7 @@ struct GgufPreTokenizer {
   std::vector<PreTokenizerStep> steps;
   bool ignore_merges = false;
   bool adds_bos = false;
+  bool composes = false;  // NFC first, as Qwen's own file does (llama.cpp leaves it out)
 };
 StatusOr<GgufPreTokenizer> GgufPreTokenizerNamed(std::string_view name);
 

@@ -51,7 +51,7 @@ struct NormalizerStep {
     kNfkd,            //
     kLowercase,       //
     kStrip,           // white space at the ends
-    kStripAccents,    // drops nonspacing marks
+    kStripAccents,    // drops combining marks
     kCollapseSpaces,  // SentencePiece remove_extra_whitespaces: trims U+0020 and joins runs of it
   };
   Kind kind = Kind::kPrepend;

@@ -22,6 +22,10 @@ Status SameCount(const char* what, size_t first, size_t second) {
 
 namespace {
 
+// Appended here, appended there, and in message_check.cc.
+static_assert(static_cast<int>(wire::Role::MAX) == static_cast<int>(Role::kDrafter));
+static_assert(static_cast<int>(wire::ReplayState::MAX) == static_cast<int>(ReplayState::kGone));
+
 Offset<wire::LogSource> Source(FlatBufferBuilder& builder, const LogSource& in) {
   const auto& [incarnation, publish, replay] = in;
   const auto publish_text = Text(builder, publish);

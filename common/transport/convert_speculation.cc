@@ -6,6 +6,9 @@ using namespace convert;  // NOLINT: this file is the conversion
 
 namespace {
 
+// Appended here, appended there, and in message_check.cc.
+static_assert(static_cast<int>(wire::RowFailure::MAX) == static_cast<int>(RowFailure::kNothingAllowed));
+
 Offset<wire::SequenceProposal> Sequence(FlatBufferBuilder& builder, const SequenceProposal& in) {
   const auto& [sequence, lineage, base, base_digest, ids, parents] = in;
   const auto id_list = List(builder, ids);

@@ -1,5 +1,7 @@
 #include "common/transport/message_check.h"
 
+#include <fmt/format.h>  // ids format through it; fmt/core.h alone does not link
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -523,8 +523,8 @@ void CoordinatorCore::Impl::UpdateFrontier(Choice& choice, StepId step, const Se
   if (verdict.lineage > choice.lineage) {  // a refusal: what is out of the old lineage is dead (P12)
     choice.lineage = verdict.lineage;
     choice.out.clear();
-  } else if (!choice.out.empty() && choice.out.front().step == step) {
-    choice.out.pop_front();
+  } else {
+    std::erase_if(choice.out, [&](const Choice::Out& out) { return out.step == step; });
   }
   choice.rows_end = verdict.rows_end;
 }

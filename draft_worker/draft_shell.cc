@@ -34,13 +34,15 @@ DraftShell::~DraftShell() = default;
 
 Status DraftShell::Start() {
   ASSIGN_OR_RETURN(const ListenAddresses addresses, WorkerListenAddresses(config_, "draft"));
-  LogPublisher::Options options{.publish_endpoint = addresses.log_publish, .replay_endpoint = addresses.log_replay};
+  LogPublisher::Options options{.publish_endpoint = addresses.log_publish,
+                                .replay_endpoint = addresses.log_replay};
   LogPublisher::Callbacks callbacks{.on_replay_request = [this](uint64_t peer, const ReplayRequest& request) {
     Tell([&](DraftCore& core, Instant now, draft::Outbox& out) {
       core.OnReplayRequest(draft::ReplayPeer(peer), request, now, out);
     });
   }};
-  ASSIGN_OR_RETURN(proposals_, LogPublisher::Bind(runtime_.fabric(), runtime_.loop(), options, std::move(callbacks)));
+  ASSIGN_OR_RETURN(proposals_,
+                   LogPublisher::Bind(runtime_.fabric(), runtime_.loop(), options, std::move(callbacks)));
 
   Hello hello;
   hello.worker = runtime_.self();
@@ -90,7 +92,9 @@ void DraftShell::Carry(draft::Publish&& action) {
   }
 }
 
-void DraftShell::Carry(draft::AnswerReplay&& action) { proposals_->Answer(action.peer.value(), action.message); }
+void DraftShell::Carry(draft::AnswerReplay&& action) {
+  proposals_->Answer(action.peer.value(), action.message);
+}
 
 void DraftShell::Carry(draft::RequestReplay&& action) {
   if (verdicts_ == nullptr) return;
@@ -103,7 +107,9 @@ void DraftShell::Carry(draft::Propose&& action) {
     std::vector<std::vector<TokenId>> ids = proposer_->Propose(action.items);
     const auto micros = static_cast<uint32_t>(ToMicros(MonotonicNow() - begin));
     runtime_.loop().Post([this, step = action.step, ids = std::move(ids), micros] {
-      Tell([&](DraftCore& core, Instant now, draft::Outbox& out) { core.OnProposed(step, ids, micros, now, out); });
+      Tell([&](DraftCore& core, Instant now, draft::Outbox& out) {
+        core.OnProposed(step, ids, micros, now, out);
+      });
     });
   });
 }
@@ -124,7 +130,8 @@ void DraftShell::Carry(draft::FollowVerdicts&& action) {
   verdicts_.reset();
   if (action.source.incarnation.value() == 0) return;
   StatusOr<std::unique_ptr<LogSubscriber>> subscriber = LogSubscriber::Connect(
-      runtime_.fabric(), runtime_.loop(), {.source = action.source}, {.on_message = [this](WireMessage message) {
+      runtime_.fabric(), runtime_.loop(), {.source = action.source},
+      {.on_message = [this](WireMessage message) {
         Tell([&](DraftCore& core, Instant now, draft::Outbox& out) { core.OnMessage(message, now, out); });
       }});
   if (!subscriber.ok()) {
@@ -132,7 +139,9 @@ void DraftShell::Carry(draft::FollowVerdicts&& action) {
     return;
   }
   verdicts_ = *std::move(subscriber);
-  Tell([&](DraftCore& core, Instant now, draft::Outbox& out) { core.OnEdgesReady(action.generation, now, out); });
+  Tell([&](DraftCore& core, Instant now, draft::Outbox& out) {
+    core.OnEdgesReady(action.generation, now, out);
+  });
 }
 
 void DraftShell::Carry(draft::Leave&& action) { runtime_.Leave(action.exit_code, action.reason); }

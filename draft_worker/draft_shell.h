@@ -1,18 +1,18 @@
 // DraftShell: the thin shell of the draft worker: sockets, compute thread and timers around a DraftCore.
 //
-// Owned by main; everything but the proposer runs on the runtime's loop. It carries out the core's outbox item by
-// item and tells the core what happened; it decides nothing.
+// Owned by main; everything but the proposer runs on the runtime's loop. It carries out the core's outbox
+// item by item and tells the core what happened; it decides nothing.
 //
-// Threads: loop (main), "draft". Failure: nothing here can make a token wrong; a draft worker that leaves only turns
-// speculation off.
+// Threads: loop (main), "draft". Failure: nothing here can make a token wrong; a draft worker that leaves
+// only turns speculation off.
 #pragma once
 
 #include <memory>
 
 #include "common/actor/task_thread.h"
+#include "common/cluster/worker_runtime.h"
 #include "common/config/serve_config.h"
 #include "common/transport/published_log.h"
-#include "common/cluster/worker_runtime.h"
 #include "draft_worker/core/draft_core.h"
 #include "draft_worker/proposer.h"
 

@@ -26,7 +26,8 @@ StatusOr<std::unique_ptr<Proposer>> MakeModelProposer(const ServeConfig& config,
   ModelProposerOptions options;
   options.target_vocab_size = served.source->config().vocab_size;
   options.positions_max = std::min(served.max_model_len, draft.context_len);
-  if (config.speculative.max_model_len > 0) options.positions_max = std::min(options.positions_max, config.speculative.max_model_len);
+  if (config.speculative.max_model_len > 0)
+    options.positions_max = std::min(options.positions_max, config.speculative.max_model_len);
   options.kv_block_size = config.block_size;
   options.kv_dtype = config.kv_dtype;
   options.sampling = config.speculative.sampling;
@@ -43,8 +44,9 @@ StatusOr<std::unique_ptr<Proposer>> MakeModelProposer(const ServeConfig& config,
   input.max_num_seqs = config.max_num_seqs;
   ASSIGN_OR_RETURN(const KvPlan plan, PlanKvPool(input));
   options.kv_blocks = plan.blocks;
-  LogInfo("draft_planned", "model={} layers={} positions_max={} kv_mib={} threads={}", config.speculative.model,
-          draft.num_layers, options.positions_max, plan.pool_bytes() >> 20, options.threads);
+  LogInfo("draft_planned", "model={} layers={} positions_max={} kv_mib={} threads={}",
+          config.speculative.model, draft.num_layers, options.positions_max, plan.pool_bytes() >> 20,
+          options.threads);
   return ModelProposer::Create(source, options);
 }
 
@@ -53,8 +55,8 @@ StatusOr<DraftSetup> MakeSetup(const ServeConfig& config) {
   DraftSetup setup;
   setup.fingerprint = MakeFingerprint(config, served, "");
   if (config.speculative.method == DraftMethod::kNgram) {
-    setup.proposer = std::make_unique<NgramProposer>(
-        NgramOptions{.min_n = config.speculative.prompt_lookup_min, .max_n = config.speculative.prompt_lookup_max});
+    setup.proposer = std::make_unique<NgramProposer>(NgramOptions{
+        .min_n = config.speculative.prompt_lookup_min, .max_n = config.speculative.prompt_lookup_max});
     return setup;
   }
   ASSIGN_OR_RETURN(setup.source, OpenModel(config.speculative.model));
@@ -79,6 +81,7 @@ int Main(const ServeConfig& config) {
 }  // namespace paceline
 
 int main(int argc, char** argv) {
-  return paceline::RunProgram(argc, argv, "paceline-draft-worker",
-                              [](const paceline::ServeConfig&) { return std::string("draft"); }, paceline::Main);
+  return paceline::RunProgram(
+      {argv + 1, argv + argc}, "paceline-draft-worker",
+      [](const paceline::ServeConfig&) { return std::string("draft"); }, paceline::Main);
 }

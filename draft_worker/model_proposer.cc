@@ -20,8 +20,8 @@ StatusOr<std::unique_ptr<ModelProposer>> ModelProposer::Create(const WeightSourc
   model_options.rows_max = options.rows_max;
   model_options.positions_max = options.positions_max;
   ASSIGN_OR_RETURN(proposer->model_, StageModel::Load(source, model_options, proposer->pool_));
-  ASSIGN_OR_RETURN(KvPool kv, KvPool::Create(proposer->model_->KvShape(options.kv_blocks, options.kv_block_size,
-                                                                       options.kv_dtype)));
+  ASSIGN_OR_RETURN(KvPool kv, KvPool::Create(proposer->model_->KvShape(
+                                  options.kv_blocks, options.kv_block_size, options.kv_dtype)));
   proposer->kv_.emplace(std::move(kv));
   proposer->residual_.resize(size_t{options.rows_max} * config.hidden_size);
   proposer->Reset();
@@ -40,10 +40,12 @@ void ModelProposer::Admit(const Admission& admission) {
   auto sequence = std::make_unique<Sequence>();
   sequence->ids = admission.ids;
   if (options_.sampling == DraftSampling::kProbabilistic) {
-    const SamplerVocab vocab{model_->vocab_size(), std::min(model_->vocab_size(), options_.target_vocab_size)};
+    const SamplerVocab vocab{model_->vocab_size(),
+                             std::min(model_->vocab_size(), options_.target_vocab_size)};
     StatusOr<SequenceSampler> sampler =
         SequenceSampler::Create(vocab, admission.sampling, admission.ids, admission.prompt_len);
-    // Parameters that cannot be applied here (ids beyond a smaller draft's rows) leave the sequence to greedy drafts.
+    // Parameters that cannot be applied here (ids beyond a smaller draft's rows) leave the sequence to greedy
+    // drafts.
     if (sampler.ok()) sequence->sampler.emplace(*std::move(sampler));
   }
   sequences_[key] = std::move(sequence);
@@ -68,7 +70,8 @@ ModelProposer::Sequence& ModelProposer::Edit(const ProposeItem& item) {
   if (sequence.sampler.has_value()) {
     SequenceSampler& sampler = *sequence.sampler;
     sampler.PopDrafts();
-    while (sampler.next_position() < item.committed_len) sampler.Append(sequence.ids[sampler.next_position()]);
+    while (sampler.next_position() < item.committed_len)
+      sampler.Append(sequence.ids[sampler.next_position()]);
     for (size_t p = item.committed_len; p < sequence.ids.size(); ++p) sampler.PushDraft(sequence.ids[p]);
   }
   return sequence;
@@ -112,7 +115,8 @@ std::vector<std::vector<TokenId>> ModelProposer::Propose(std::span<const Propose
 
 std::optional<TokenId> ModelProposer::Draw(Sequence& sequence, std::span<const float> logits) {
   if (sequence.sampler.has_value()) {
-    StatusOr<DrawnToken> drawn = sequence.sampler->Draw(logits, static_cast<Position>(sequence.ids.size()), scratch_);
+    StatusOr<DrawnToken> drawn =
+        sequence.sampler->Draw(logits, static_cast<Position>(sequence.ids.size()), scratch_);
     if (!drawn.ok()) return std::nullopt;
     sequence.sampler->PushDraft(drawn->id);
     return drawn->id;
@@ -160,14 +164,16 @@ void ModelProposer::RunToEnd(std::span<Active> active) {
   flush();
 }
 
-void ModelProposer::RunRows(std::span<const ForwardRow> rows, std::span<const std::span<const BlockId>> tables,
-                            std::span<const uint32_t> which, size_t logits_at) {
+void ModelProposer::RunRows(std::span<const ForwardRow> rows,
+                            std::span<const std::span<const BlockId>> tables, std::span<const uint32_t> which,
+                            size_t logits_at) {
   const ForwardBatch batch{rows, tables, static_cast<uint32_t>(rows.size())};
   const StatusOr<ForwardResult> result =
       model_->Forward(batch, *kv_, residual_.data(), residual_.data(), [](uint32_t) { return false; });
   // Ids and blocks were checked when they came in; what is left is our own defect.
   CHECK(result.ok()) << result.status().ToString();
-  if (!which.empty()) model_->Logits(residual_.data(), which, logits_.data() + logits_at * model_->vocab_size());
+  if (!which.empty())
+    model_->Logits(residual_.data(), which, logits_.data() + logits_at * model_->vocab_size());
 }
 
 Status CheckSameVocabulary(const std::string& target_model, const std::string& draft_model) {
@@ -176,14 +182,17 @@ Status CheckSameVocabulary(const std::string& target_model, const std::string& d
   const uint32_t target_size = target.tokenizer->vocab_size();
   const uint32_t draft_size = draft.tokenizer->vocab_size();
   if (target_size != draft_size) {
-    return InvalidArgumentError("the draft's vocabulary has {} tokens, the target's {}: want a draft with the same tokenizer",
-                                draft_size, target_size);
+    return InvalidArgumentError(
+        "the draft's vocabulary has {} tokens, the target's {}: want a draft with the same tokenizer",
+        draft_size, target_size);
   }
   for (uint32_t id = 0; id < target_size; ++id) {
     const auto token = static_cast<TokenId>(id);
     if (target.tokenizer->TokenBytes(token) != draft.tokenizer->TokenBytes(token)) {
-      return InvalidArgumentError("the draft's vocabulary differs from the target's first at id {}: want a draft with the same "
-                                  "tokenizer", id);
+      return InvalidArgumentError(
+          "the draft's vocabulary differs from the target's first at id {}: want a draft with the same "
+          "tokenizer",
+          id);
     }
   }
   return OkStatus();

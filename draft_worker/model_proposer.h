@@ -1,15 +1,16 @@
 // ModelProposer: drafts with a small language model of the same vocabulary (`draft_model`).
 //
-// Owned by the draft worker's shell, called from its compute thread. Each sequence has its own K/V rows in one paged
-// pool; what is valid is a length, so rollback after a refusal is cutting it (drafts.md, "draft LM"). Sequences share
-// a step: all items of a Propose call are drafted together, one forward a depth.
+// Owned by the draft worker's shell, called from its compute thread. Each sequence has its own K/V rows in
+// one paged pool; what is valid is a length, so rollback after a refusal is cutting it (drafts.md, "draft
+// LM"). Sequences share a step: all items of a Propose call are drafted together, one forward a depth.
 //
-// greedy: the draft's argmax. probabilistic: the draft's own distribution through the request's whole logit pipeline,
-// drawn with the target's noise for that position, so that it agrees with the target as often as Gumbel coupling
-// gives.
+// greedy: the draft's argmax. probabilistic: the draft's own distribution through the request's whole logit
+// pipeline, drawn with the target's noise for that position, so that it agrees with the target as often as
+// Gumbel coupling gives.
 //
-// Limits: positions up to `positions_max`: beyond it a sequence gets no drafts and the target goes on alone. The pool
-// holds `kv_blocks` blocks; a sequence that finds none free is drafted no further until others are released.
+// Limits: positions up to `positions_max`: beyond it a sequence gets no drafts and the target goes on alone.
+// The pool holds `kv_blocks` blocks; a sequence that finds none free is drafted no further until others are
+// released.
 #pragma once
 
 #include <memory>
@@ -41,7 +42,8 @@ struct ModelProposerOptions {
 class ModelProposer : public Proposer {
  public:
   // `source` outlives the proposer.
-  static StatusOr<std::unique_ptr<ModelProposer>> Create(const WeightSource& source, const ModelProposerOptions& options);
+  static StatusOr<std::unique_ptr<ModelProposer>> Create(const WeightSource& source,
+                                                         const ModelProposerOptions& options);
 
   void Admit(const Admission& admission) override;
   void Release(const SequenceKey& key) override;
@@ -50,8 +52,8 @@ class ModelProposer : public Proposer {
 
  private:
   struct Sequence {
-    std::vector<TokenId> ids;       // committed, then the guess
-    uint32_t kv_len = 0;            // ids whose K/V rows are valid
+    std::vector<TokenId> ids;  // committed, then the guess
+    uint32_t kv_len = 0;       // ids whose K/V rows are valid
     std::vector<BlockId> blocks;
     std::optional<SequenceSampler> sampler;  // probabilistic; its history is the committed ids
   };
@@ -83,8 +85,8 @@ class ModelProposer : public Proposer {
   std::vector<float> logits_;
 };
 
-// Every id of the draft stands for the same token in the target. InvalidArgument: both sizes, or the first id that
-// differs. Padding rows beyond the tokenizer's ids do not count.
+// Every id of the draft stands for the same token in the target. InvalidArgument: both sizes, or the first id
+// that differs. Padding rows beyond the tokenizer's ids do not count.
 Status CheckSameVocabulary(const std::string& target_model, const std::string& draft_model);
 
 }  // namespace paceline

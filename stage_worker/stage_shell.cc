@@ -65,7 +65,11 @@ Status StageShell::Start() {
   if (is_first()) {
     addresses.tensor_listen = "";
   } else {
-    ASSIGN_OR_RETURN(listener_, TensorListener::Listen({.address = addresses.tensor_listen}));
+    TensorListenSpec spec;
+    spec.address = addresses.tensor_listen;
+    spec.limits.payload_bytes_max =
+        uint64_t{setup_.executor.rows_max} * setup_.source->config().hidden_size * sizeof(float);
+    ASSIGN_OR_RETURN(listener_, TensorListener::Listen(std::move(spec)));
     addresses.tensor_listen = listener_->address();
   }
   RETURN_IF_ERROR(runtime_.Connect(MakeHello(addresses), [this](WireMessage message) {
@@ -180,6 +184,8 @@ void StageShell::Carry(stage::BuildEdges&& action) {
   payloads_.Clear();
   dead_.Clear();
   edges_generation_ = config.generation;
+  // Stage 0 hears refusals early, so that dead steps are launched dead; a stage that is also the last knows them.
+  verdicts_heard_ = is_first() && !is_last() ? Follow(config.verdicts, "verdicts") : nullptr;
   edges_pending_ = 1 + (is_first() ? 0 : 1) + (is_last() ? 0 : 1);
   EventLoop& loop = runtime_.loop();
   const auto up = [this, &loop, generation = config.generation] {
@@ -238,20 +244,17 @@ void StageShell::OnEdgeFailed(const Generation& generation, const Status& status
   });
 }
 
-void StageShell::Carry(stage::FollowProposals&& action) {
-  proposals_.reset();
-  if (action.source.incarnation.value() == 0) return;
+void StageShell::Carry(stage::FollowProposals&& action) { proposals_ = Follow(action.source, "proposals"); }
+
+std::unique_ptr<LogSubscriber> StageShell::Follow(const LogSource& source, std::string_view log) {
+  if (source.incarnation.value() == 0) return nullptr;
   StatusOr<std::unique_ptr<LogSubscriber>> subscriber = LogSubscriber::Connect(
-      runtime_.fabric(), runtime_.loop(), {.source = action.source},
-      {.on_message = [this](WireMessage message) {
+      runtime_.fabric(), runtime_.loop(), {.source = source}, {.on_message = [this](WireMessage message) {
         Tell([&](StageCore& core, Instant now, stage::Outbox& out) { core.OnMessage(message, now, out); });
       }});
-  if (!subscriber.ok()) {
-    LogWarn("proposals_not_followed", "reason=\"{}\" then=\"steps go without drafts\"",
-            Message(subscriber.status()));
-    return;
-  }
-  proposals_ = *std::move(subscriber);
+  if (subscriber.ok()) return *std::move(subscriber);
+  LogWarn("log_not_followed", "log={} reason=\"{}\"", log, Message(subscriber.status()));
+  return nullptr;
 }
 
 void StageShell::Carry(stage::Leave&& action) { runtime_.Leave(action.exit_code, action.reason); }

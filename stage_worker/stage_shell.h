@@ -61,6 +61,7 @@ class StageShell {
   void Carry(stage::FollowProposals&& action);
   void Carry(stage::Leave&& action);
 
+  std::unique_ptr<LogSubscriber> Follow(const LogSource& source, std::string_view log);
   void OnEdgeUp(const Generation& generation);
   void OnEdgeFailed(const Generation& generation, const Status& status);
   void OnComputed(StatusOr<ExecutionResult> result);
@@ -78,7 +79,8 @@ class StageShell {
   std::unique_ptr<StageCore> core_;
 
   std::unique_ptr<TensorListener> listener_;
-  std::unique_ptr<LogPublisher> verdicts_;
+  std::unique_ptr<LogPublisher> verdicts_;         // last stage
+  std::unique_ptr<LogSubscriber> verdicts_heard_;  // stage 0
   std::unique_ptr<LogSubscriber> proposals_;
   std::unique_ptr<InboundEdge> inbound_;
   std::unique_ptr<OutboundEdge> outbound_;

@@ -1,11 +1,11 @@
-// TaskThread: one named thread that runs posted work in order, for what may not run on an event loop: compute,
-// blocking sends.
+// TaskThread: one named thread that runs posted work in order, for what may not run on an event loop:
+// compute, blocking sends.
 //
 //   TaskThread compute("compute", 64);
 //   compute.Post([&] { auto result = executor.Run(work); loop.Post([&, r = std::move(result)] { ... }); });
 //
-// Threading: Post from any thread. Limits: `capacity` closures wait at most; Post answers false when they do and
-// after Stop. Stop lets the running closure end, drops the waiting ones and joins; the destructor stops.
+// Threading: Post from any thread. Limits: `capacity` closures wait at most; Post answers false when they do
+// and after Stop. Stop lets the running closure end, drops the waiting ones and joins; the destructor stops.
 #pragma once
 
 #include <atomic>

@@ -5,7 +5,7 @@
 
 namespace paceline {
 
-inline constexpr std::string_view kVersion = PACELINE_VERSION;
+inline constexpr std::string_view kPacelineVersion = PACELINE_VERSION;
 // Two processes of one cluster must be of one build: the version and what changes results.
 inline constexpr std::string_view kBuildId = PACELINE_VERSION "-cpu";
 

@@ -1,5 +1,7 @@
 #include "common/cluster/program.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "common/base/exit_code.h"
@@ -11,7 +13,8 @@ namespace paceline {
 namespace {
 
 void PrintHelp(std::string_view name) {
-  fmt::print("{} MODEL [flags]\n\nFlags (also as environment variables and YAML keys, --config FILE):\n{}", name, FlagHelp());
+  fmt::print("{} MODEL [flags]\n\nFlags (also as environment variables and YAML keys, --config FILE):\n{}",
+             name, FlagHelp());
 }
 
 }  // namespace
@@ -22,11 +25,12 @@ int RefuseStart(const Status& status) {
   return code;
 }
 
-int RunProgram(int argc, char** argv, std::string_view name, const std::function<std::string(const ServeConfig&)>& entity,
+int RunProgram(const std::vector<std::string>& args, std::string_view name,
+               const std::function<std::string(const ServeConfig&)>& entity,
                const std::function<int(const ServeConfig&)>& body) {
-  SettingsInput input{{argv + 1, argv + argc}, ProcessEnvironment()};
+  const SettingsInput input{args, ProcessEnvironment()};
   if (input.args.size() == 1 && input.args[0] == "--version") {
-    fmt::print("{} {} build {} protocol {}.{}\n", name, kVersion, kBuildId, kProtocolMajor, kProtocolMinor);
+    fmt::print("{} {} build {} protocol {}.{}\n", name, kPacelineVersion, kBuildId, kProtocolMajor, kProtocolMinor);
     return kExitOk;
   }
   StatusOr<ParsedSettings> parsed = ReadSettings(input);
@@ -34,7 +38,8 @@ int RunProgram(int argc, char** argv, std::string_view name, const std::function
     PrintHelp(name);
     return kExitOk;
   }
-  StatusOr<ServeConfig> config = parsed.ok() ? MakeServeConfig(*parsed) : StatusOr<ServeConfig>(parsed.status());
+  StatusOr<ServeConfig> config =
+      parsed.ok() ? MakeServeConfig(*parsed) : StatusOr<ServeConfig>(parsed.status());
   if (!config.ok()) {
     fmt::print(stderr, "{}: {}\n", name, Message(config.status()));
     return kExitConfig;
@@ -42,7 +47,10 @@ int RunProgram(int argc, char** argv, std::string_view name, const std::function
   InitLog(entity(*config), config->log_format, config->log_level);
   for (const std::string& warning : parsed->warnings) LogWarn("configuration", "{}", warning);
   LogDebug("configuration", "\n{}", DescribeOrigins(parsed->settings));
-  return body(*config);
+  const int exit_code = body(*config);
+  // The last process of a host to end removes the directory; until then it is not empty.
+  if (!config->runtime_dir.empty()) ::rmdir(config->runtime_dir.c_str());
+  return exit_code;
 }
 
 }  // namespace paceline

@@ -25,17 +25,20 @@ StatusOr<ServedModel> OpenServedModel(const ServeConfig& config) {
   if (config.layer_partition == "auto") {
     ASSIGN_OR_RETURN(served.stages, BalanceLayers(model, served.source->Entries(), config.pipeline_size));
   } else {
-    ASSIGN_OR_RETURN(served.stages, PartitionLayers(config.layer_partition, model.num_layers, config.pipeline_size));
+    ASSIGN_OR_RETURN(served.stages,
+                     PartitionLayers(config.layer_partition, model.num_layers, config.pipeline_size));
   }
   if (config.max_model_len > model.context_len) {
     return InvalidArgumentError("--max-model-len {} is beyond what the model was made for: at most {} tokens",
                                 config.max_model_len, model.context_len);
   }
-  served.max_model_len = config.max_model_len > 0 ? static_cast<uint32_t>(config.max_model_len) : model.context_len;
+  served.max_model_len =
+      config.max_model_len > 0 ? static_cast<uint32_t>(config.max_model_len) : model.context_len;
   return served;
 }
 
-Fingerprint MakeFingerprint(const ServeConfig& config, const ServedModel& served, std::string numerics_class) {
+Fingerprint MakeFingerprint(const ServeConfig& config, const ServedModel& served,
+                            std::string numerics_class) {
   Fingerprint fingerprint;
   fingerprint.build_id = kBuildId;
   fingerprint.model_digest = served.source->Digest();

@@ -1,10 +1,12 @@
-// ServedModel: the model of the command line, opened and cut into stages, as every process of a cluster sees it.
+// ServedModel: the model of the command line, opened and cut into stages, as every process of a cluster sees
+// it.
 //
 //   ASSIGN_OR_RETURN(ServedModel served, OpenServedModel(config));
 //   served.stages[1]            // layers of stage 1
 //   MakeFingerprint(config, served)
 //
-// Errors: what the configuration and the file do not agree on (context, number of stages, architecture), by name.
+// Errors: what the configuration and the file do not agree on (context, number of stages, architecture), by
+// name.
 #pragma once
 
 #include <memory>

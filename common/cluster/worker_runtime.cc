@@ -12,7 +12,8 @@
 namespace paceline {
 namespace {
 
-// A coordinator that restarts within this time is not lost; a killed one is noticed by its closed socket at once.
+// A coordinator that restarts within this time is not lost; a killed one is noticed by its closed socket at
+// once.
 constexpr Duration kLossGrace = 1s;
 constexpr Duration kWaitTick = 500ms;
 constexpr int kTicksPerLine = 10;  // a line every 5 s
@@ -31,7 +32,8 @@ WorkerRuntime::~WorkerRuntime() = default;
 
 Status WorkerRuntime::Start() {
   BlockSignals({SIGTERM, SIGINT});
-  ASSIGN_OR_RETURN(signals_, SignalWatch::Create(loop_, {SIGTERM, SIGINT}, [this](int) { Leave(kExitOk, OkStatus()); }));
+  ASSIGN_OR_RETURN(
+      signals_, SignalWatch::Create(loop_, {SIGTERM, SIGINT}, [this](int) { Leave(kExitOk, OkStatus()); }));
   ASSIGN_OR_RETURN(fabric_, Fabric::Create());
   return OkStatus();
 }
@@ -40,11 +42,13 @@ Status WorkerRuntime::Connect(Hello hello, OnMessage on_message) {
   hello_ = std::move(hello);
   ControlClient::Options options{.self = self_, .endpoint = ControlEndpoint(config_)};
   ControlClient::Callbacks callbacks{
-      .on_message = [handler = std::move(on_message)](WireMessage message, Lane) { handler(std::move(message)); },
+      .on_message = [handler = std::move(on_message)](WireMessage message,
+                                                      Lane) { handler(std::move(message)); },
       .on_link = [this](bool up) { OnLink(up); },
       .on_incompatible = [this](const Status& why) { Leave(kExitMismatch, why); },
   };
-  ASSIGN_OR_RETURN(control_, ControlClient::Connect(*fabric_, loop_, std::move(options), std::move(callbacks)));
+  ASSIGN_OR_RETURN(control_,
+                   ControlClient::Connect(*fabric_, loop_, std::move(options), std::move(callbacks)));
   waiting_since_ = MonotonicNow();
   loop_.Every(kWaitTick, [this, tick = 0]() mutable {
     if (!link_up_ && ++tick % kTicksPerLine == 0) {
@@ -76,8 +80,9 @@ void WorkerRuntime::OnWaitTick() {
   if (was_linked_ && config_.exit_on_coordinator_loss && waited > kLossGrace) {
     Leave(kExitPeersLost, UnavailableError("the coordinator at {} is gone", ControlEndpoint(config_)));
   } else if (!was_linked_ && ToSeconds(waited) > config_.group_timeout_seconds) {
-    Leave(kExitPeersLost, DeadlineExceededError("no coordinator at {} within {} s (--distributed-timeout-seconds)",
-                                                ControlEndpoint(config_), config_.group_timeout_seconds));
+    Leave(kExitPeersLost,
+          DeadlineExceededError("no coordinator at {} within {} s (--distributed-timeout-seconds)",
+                                ControlEndpoint(config_), config_.group_timeout_seconds));
   }
 }
 

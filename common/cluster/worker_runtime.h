@@ -7,9 +7,10 @@
 //   runtime.Connect(MakeHello(), [&](WireMessage m, Lane) { core.OnMessage(m, ...); });
 //   return runtime.Run();                       // until Leave: the exit code
 //
-// Hello is said at each link-up, since the coordinator behind the address may be another one. While there is no
-// link, whom it waits for is logged every 5 s. Failure: no link within --distributed-timeout-seconds, or a lost one
-// with --on-coordinator-loss exit, ends in 75; a coordinator of another protocol in 76; SIGTERM and SIGINT in 0.
+// Hello is said at each link-up, since the coordinator behind the address may be another one. While there is
+// no link, whom it waits for is logged every 5 s. Failure: no link within --distributed-timeout-seconds, or a
+// lost one with --on-coordinator-loss exit, ends in 75; a coordinator of another protocol in 76; SIGTERM and
+// SIGINT in 0.
 #pragma once
 
 #include <functional>

@@ -25,8 +25,9 @@ StatusOr<std::string> OwnHost(const ServeConfig& config) {
   if (!config.host_ip.empty()) return config.host_ip;
   ASSIGN_OR_RETURN(std::string host, LocalAddressTowards(config.master_addr));
   if (config.num_nodes > 1 && IsLoopback(host)) {
-    return InvalidArgumentError("the route to --master-addr {} leaves from {}, which other hosts cannot reach; set --host-ip",
-                                config.master_addr, host);
+    return InvalidArgumentError(
+        "the route to --master-addr {} leaves from {}, which other hosts cannot reach; set --host-ip",
+        config.master_addr, host);
   }
   return host;
 }
@@ -69,7 +70,8 @@ StatusOr<std::string> LocalAddressTowards(const std::string& peer) {
     socklen_t length = sizeof local;
     std::array<char, NI_MAXHOST> host{};
     if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &length) == 0 &&
-        ::getnameinfo(reinterpret_cast<sockaddr*>(&local), length, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) == 0) {
+        ::getnameinfo(reinterpret_cast<sockaddr*>(&local), length, host.data(), host.size(), nullptr, 0,
+                      NI_NUMERICHOST) == 0) {
       return std::string(host.data());
     }
   }

@@ -15,7 +15,8 @@ std::vector<uint64_t> LayerCosts(const ModelConfig& config, std::span<const Tens
   return costs;
 }
 
-// Counts per stage that minimise the largest sum: best[s][l] = the least largest sum of s stages over l layers.
+// Counts per stage that minimise the largest sum: best[s][l] = the least largest sum of s stages over l
+// layers.
 std::vector<uint32_t> BestCounts(const std::vector<uint64_t>& costs, uint32_t num_stages) {
   const size_t num_layers = costs.size();
   constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
@@ -47,9 +48,10 @@ std::vector<uint32_t> BestCounts(const std::vector<uint64_t>& costs, uint32_t nu
 
 }  // namespace
 
-StatusOr<std::vector<StageLayers>> BalanceLayers(const ModelConfig& config, std::span<const TensorEntry> entries,
-                                                 uint32_t num_stages) {
-  if (num_stages == 0 || num_stages > config.num_layers) return PartitionLayers("even", config.num_layers, num_stages);
+StatusOr<std::vector<StageLayers>> BalanceLayers(const ModelConfig& config,
+                                                 std::span<const TensorEntry> entries, uint32_t num_stages) {
+  if (num_stages == 0 || num_stages > config.num_layers)
+    return PartitionLayers("even", config.num_layers, num_stages);
   std::string spec;
   for (const uint32_t count : BestCounts(LayerCosts(config, entries), num_stages)) {
     spec += fmt::format("{}{}", spec.empty() ? "" : ",", count);

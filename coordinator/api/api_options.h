@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/special_ids.h"
 #include "common/protocol/types.h"
 #include "coordinator/api/http_types.h"
 
@@ -15,13 +16,6 @@ namespace paceline {
 
 class ChatTemplate;
 class Tokenizer;
-
-// The model's own wishes (generation_config.json). A field of the request wins over each.
-struct GenerationDefaults {
-  std::optional<float> temperature, top_p, min_p, repetition_penalty;
-  std::optional<int32_t> top_k;
-  std::optional<uint32_t> max_new_tokens;
-};
 
 // --limit-NAME flags of what is parsed; those of the socket are in HttpLimits.
 struct ApiLimits {
@@ -68,7 +62,7 @@ struct ApiOptions {
   std::string response_role = "assistant";
   // The target's end ids, the primary one first (tokenizer, then generation_config).
   std::vector<TokenId> eos_token_ids;
-  GenerationDefaults defaults;
+  GenerationDefaults defaults;  // a field of the request wins over each
 
   // How.
   uint32_t max_logprobs = 20;

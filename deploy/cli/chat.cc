@@ -137,6 +137,7 @@ class Conversation {
     }
     if (status.ok() && !stream_error_.empty()) status = UnavailableError("{}", stream_error_);
     fmt::print("\n");
+    std::fflush(stdout);  // before the figures, which go to standard error
     if (!status.ok()) {
       messages_.erase(messages_.size() - 1);
       return status;

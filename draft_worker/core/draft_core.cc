@@ -139,7 +139,7 @@ void DraftCore::Impl::Handle(const Reconfigure& config, Instant now, draft::Outb
   plan_waits_ = false;
   ask_at_ = Instant::max();
   const bool tiny = options_.broken == ProtocolBreak::kP17TinyRing;
-  ring_.Reset(tiny ? 1 : size_t{config.num_slots} + config.launch_window);  // P16, P17
+  ring_.Reset(tiny ? 1 : size_t{config.num_slots} + config.launch_window + kLogRingMargin);  // P16, P17
   out.emplace_back(draft::ResetProposer{});
   out.emplace_back(draft::FollowVerdicts{generation_, config.verdicts});
   Confirm(now, out);
@@ -165,6 +165,7 @@ void DraftCore::Impl::Handle(const StepPlan& plan, Instant now, draft::Outbox& o
     verdicts_.StepsDoneBefore(before);
   }
   if (!plans_.Add(plan)) return;
+  ApplyVerdicts();
   const bool awaits = std::any_of(plan.sequences.begin(), plan.sequences.end(),
                                   [](const SequencePlan& sequence) { return sequence.awaits_proposal; });
   for (const SequencePlan& sequence : plan.sequences) {
@@ -185,8 +186,14 @@ void DraftCore::Impl::Handle(const Verdict& verdict, Instant now, draft::Outbox&
   Pump(now, out);
 }
 
-void DraftCore::Impl::Handle(const ReplayAnswer& answer, Instant, draft::Outbox&) {
-  if (answer.state == ReplayState::kGone) verdicts_.Gone(answer.step);
+// A verdict that is gone leaves the chains it was about behind for good: they break at their next verdict and
+// get no drafts (P8); sequences that come later are not touched.
+void DraftCore::Impl::Handle(const ReplayAnswer& answer, Instant now, draft::Outbox& out) {
+  if (answer.state != ReplayState::kGone) return;
+  verdicts_.Gone(answer.step);
+  verdicts_.SkipHole();
+  ApplyVerdicts();
+  Pump(now, out);
 }
 
 void DraftCore::Impl::Handle(const Admission& admission, Instant now, draft::Outbox& out) {
@@ -196,7 +203,6 @@ void DraftCore::Impl::Handle(const Admission& admission, Instant now, draft::Out
   const SequenceKey key = KeyOf(admission.sequence, admission.lineage);
   if (!chains_.try_emplace(key, admission).second) return;
   out.emplace_back(draft::AdmitSequence{admission});
-  ApplyVerdicts();
   Pump(now, out);
 }
 
@@ -245,6 +251,8 @@ DraftChain* DraftCore::Impl::Find(const SequenceKey& key) {
 }
 
 void DraftCore::Impl::ApplyVerdicts() {
+  // A newcomer's admissions come before its first plan (P19): before that, chains may still be missing.
+  if (plans_.newest() == StepId(0)) return;
   while (std::optional<Verdict> verdict = verdicts_.Next()) {
     for (const SequenceVerdict& sequence : verdict->sequences) {
       DraftChain* chain = Find(KeyOf(sequence.sequence, sequence.lineage));

@@ -117,6 +117,9 @@ StatusOr<std::unique_ptr<TensorSender>> TryOnce(const TensorAddress& to, const E
   ASSIGN_OR_RETURN(Answer answer, ReadAnswer(fd.get(), deadline));
   if (answer.edge.verdict == EdgeVerdict::kNotYet) return UnavailableError("{}", answer.edge.reason);
   if (answer.edge.verdict == EdgeVerdict::kRefused) return FailedPreconditionError("{}", answer.edge.reason);
+  if (::send(fd.get(), &kEdgeConfirm, 1, MSG_NOSIGNAL) != 1) {
+    return UnavailableError("confirming the answer: {}", ErrnoText());
+  }
   if (!is_unix) return MakeTcpSender(std::move(fd), answer.edge.limits);
   auto& [memory, data_ready, space_ready] = answer.descriptors;
   if (!space_ready.valid()) return DataLossError("the listener sent no shared memory");

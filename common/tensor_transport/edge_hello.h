@@ -5,6 +5,9 @@
 //
 //   connector -> listener   EdgeHello   48 bytes
 //   listener  -> connector  EdgeAnswer  288 bytes (and, on unix sockets, three descriptors: shm_channel.h)
+//   connector -> listener   one byte    "I have your answer": a connector whose patience ended while the
+//   answer
+//                                       travelled has not taken the place of its own next try
 #pragma once
 
 #include <array>
@@ -21,6 +24,7 @@ namespace paceline {
 inline constexpr uint32_t kEdgeProtocolVersion = 1;
 inline constexpr size_t kEdgeHelloBytes = 48;
 inline constexpr size_t kEdgeAnswerBytes = 288;
+inline constexpr std::byte kEdgeConfirm{'K'};
 
 std::array<std::byte, kEdgeHelloBytes> EncodeHello(const EdgeId& edge);
 // False as soon as the first bytes that arrived cannot be a hello's.

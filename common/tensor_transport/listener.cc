@@ -25,6 +25,8 @@ constexpr int kBacklog = 64;
 // the right peer out.
 constexpr size_t kPendingMax = 64;
 constexpr Duration kHelloTimeout = 2s;
+// The right peer was answered: it confirms at once or is gone.
+constexpr Duration kConfirmTimeout = 1s;
 // After the system refused a descriptor, the backlog stays readable: look again later instead of spinning.
 constexpr Duration kAcceptPause = 50ms;
 
@@ -151,6 +153,7 @@ class SocketListener final : public TensorListener {
   Progress ReadHello(Pending& pending, const EdgeId& expected);
   void Refuse(const Pending& pending, EdgeVerdict verdict, const std::string& reason);
   void CountRefused(std::string_view why);
+  Status WaitForConfirm(int connection, Instant deadline) const;
   StatusOr<std::unique_ptr<TensorReceiver>> MakeReceiver(UniqueFd connection, Instant deadline);
 
   const TensorAddress parsed_;
@@ -231,16 +234,27 @@ SocketListener::Progress SocketListener::ReadHello(Pending& pending, const EdgeI
   return Progress::kDropped;
 }
 
+Status SocketListener::WaitForConfirm(int connection, Instant deadline) const {
+  std::byte confirm{};
+  size_t done = 0;
+  RETURN_IF_ERROR(ReadFully(connection, closed_, std::span(&confirm, 1), done,
+                            std::min(deadline, MonotonicNow() + kConfirmTimeout)));
+  if (confirm == kEdgeConfirm) return OkStatus();
+  return InvalidArgumentError("no confirmation of the answer");
+}
+
 StatusOr<std::unique_ptr<TensorReceiver>> SocketListener::MakeReceiver(UniqueFd connection,
                                                                        Instant deadline) {
   if (is_unix()) {
     ASSIGN_OR_RETURN(ShmLink link, OfferShmLink(std::move(connection), limits_, deadline));
+    RETURN_IF_ERROR(WaitForConfirm(link.socket.get(), deadline));
     StopListening();  // no file stays behind while the edge is up
     return MakeShmReceiver(std::move(link), limits_);
   }
   const auto answer = EncodeAnswer({.verdict = EdgeVerdict::kAccepted, .reason = {}, .limits = limits_});
   size_t done = 0;
   RETURN_IF_ERROR(WriteFully(connection.get(), closed_, answer, {}, done, deadline));
+  RETURN_IF_ERROR(WaitForConfirm(connection.get(), deadline));
   return MakeTcpReceiver(std::move(connection), limits_);
 }
 
@@ -271,7 +285,7 @@ StatusOr<std::unique_ptr<TensorReceiver>> SocketListener::Accept(const EdgeId& e
       pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(i));
       if (progress != Progress::kAccepted) continue;
       StatusOr<std::unique_ptr<TensorReceiver>> receiver = MakeReceiver(std::move(connection), deadline);
-      // A peer that died between hello and answer is one more refused connection.
+      // A peer that died or gave up between hello and confirmation is one more refused connection.
       if (receiver.ok() || receiver.status().code() == absl::StatusCode::kResourceExhausted) return receiver;
       CountRefused(Message(receiver.status()));
     }

@@ -180,6 +180,23 @@ TEST_P(TensorListenerOf, AHelloOfAnotherVersionIsToldBothVersions) {
   EXPECT_THAT(answer->reason, HasSubstr("edge protocol 9, this build speaks 1"));
 }
 
+TEST_P(TensorListenerOf, APeerThatGaveUpBeforeItsAnswerDoesNotTakeThePlaceOfItsNextTry) {
+  auto listener = Listen();
+  UniqueFd impatient = RawConnect(listener->address());
+  RawSend(impatient, EncodeHello(kEdge));
+  std::thread peer([&] {
+    std::this_thread::sleep_for(50ms);
+    impatient.Reset();
+    EXPECT_TRUE(ConnectTensor(listener->address(), kEdge, In(10s)).ok());
+  });
+
+  const auto receiver = listener->Accept(kEdge, In(10s));
+  peer.join();
+
+  EXPECT_TRUE(receiver.ok()) << receiver.status();
+  EXPECT_EQ(listener->num_refused(), 1u);
+}
+
 TEST_P(TensorListenerOf, StartOrderIsFree) {
   const std::string address = GetParam() == Maker::kShm ? AddressFor(GetParam(), dir_) : Listen()->address();
   std::thread peer([&] { EXPECT_TRUE(ConnectTensor(address, kEdge, In(10s)).ok()); });
@@ -208,6 +225,7 @@ TEST(TensorListenerTcp, BytesThatBreakTheFramingCloseTheEdgeAsDataLoss) {
   ASSERT_TRUE(listener.ok());
   const UniqueFd peer = RawConnect((*listener)->address());
   RawSend(peer, EncodeHello(kEdge));
+  RawSend(peer, std::span(&kEdgeConfirm, 1));
   auto receiver = (*listener)->Accept(kEdge, In(5s));
   ASSERT_TRUE(receiver.ok()) << receiver.status();
 
@@ -222,6 +240,7 @@ TEST(TensorListenerTcp, AnAnnouncedSizeOverTheLimitAllocatesNothing) {
   ASSERT_TRUE(listener.ok());
   const UniqueFd peer = RawConnect((*listener)->address());
   RawSend(peer, EncodeHello(kEdge));
+  RawSend(peer, std::span(&kEdgeConfirm, 1));
   auto receiver = (*listener)->Accept(kEdge, In(5s));
   ASSERT_TRUE(receiver.ok()) << receiver.status();
 

@@ -189,7 +189,7 @@ Admission CoordinatorCore::Impl::AdmissionOf(const Choice& choice) const {
 }
 
 void CoordinatorCore::Impl::AdmitWaiting(coord::Outbox& out) {
-  while (!waiting_.empty() && running_.size() < options_.max_num_seqs) {
+  while (!waiting_.empty() && running_.size() < options_.max_num_seqs && !planner_.starving()) {
     Choice& choice = *waiting_.front();
     // Room for its rows so far, and a block for each that runs already: else it would be preempted at once.
     const uint64_t size = membership_.kv_block_size();

@@ -1,7 +1,8 @@
 // LogRing: the last messages of a published log (verdicts, proposals), for those who missed one (P17).
 //
 // Owned by the publisher's core. `capacity` must be at least the steps that can be outstanding (slots plus
-// launch window): then a subscriber that asks for a step it is owed never hears "gone".
+// launch window): then a subscriber that asks for a step it is owed never hears "gone". kLogRingMargin is for
+// one that fell behind: the draft worker, whom no slot waits for.
 //
 //   ring.Add(verdict);
 //   WireMessage answer = ring.Answer(request, incarnation);  // the verdict, or "not yet", or "gone"
@@ -16,6 +17,8 @@
 #include "common/protocol/step_set.h"
 
 namespace paceline {
+
+inline constexpr size_t kLogRingMargin = 256;
 
 template <typename T>
 class LogRing {

@@ -25,7 +25,8 @@ struct Admission {
   bool operator==(const Admission&) const = default;
 };
 
-// After a sequence's last verdict (P5); workers forget (sequence, coordinator counters up to this one).
+// After an attempt's last verdict (P5); workers forget exactly this (sequence, coordinator counter). Each
+// attempt gets its own: an earlier one may still have steps in the pipe.
 struct Release {
   Generation generation;
   SequenceId sequence;

@@ -43,8 +43,12 @@ class VerdictFeed {
     return verdict;
   }
   bool Seen(StepId step) const { return seen_.Contains(step); }
+  // Goes on behind a verdict that its publisher has no more; what it said stays unknown.
+  void SkipHole() {
+    if (has_hole()) cursor_ = held_.begin()->first - 1;
+  }
   // Later verdicts wait for a missing one.
-  bool has_hole() const { return cursor_.has_value() && !held_.empty(); }
+  bool has_hole() const { return cursor_ && !held_.empty() && held_.begin()->first > *cursor_ + 1; }
   // Steps up to `newest` whose verdict was not seen.
   std::vector<StepId> Owed(StepId newest) const {
     std::vector<StepId> owed;

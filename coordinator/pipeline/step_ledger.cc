@@ -48,6 +48,7 @@ std::vector<SequenceKey> StepLedger::Book(StepId step) {
   for (const SequencePlan& sequence : it->second.plan.sequences) {
     const SequenceKey key = KeyOf(sequence.sequence, sequence.lineage);
     const auto of = steps_of_.find(key);
+    CHECK(of != steps_of_.end()) << "P1: step " << step << " names a sequence twice";
     std::erase(of->second, step);
     if (!of->second.empty()) continue;
     steps_of_.erase(of);

@@ -19,6 +19,9 @@ std::optional<StepPlanner::Planned> StepPlanner::Make(const std::vector<Choice*>
   round.drafts = drafts && draft_length_.configured() > 0;
   round.preempt = &preempt;
   const std::vector<Choice*> order = running;  // a preemption changes the caller's list
+  const bool still_starves = std::any_of(
+      order.begin(), order.end(), [&](const Choice* choice) { return choice->arrival == starving_arrival_; });
+  if (!still_starves) starving_arrival_ = kNobody;
   for (Choice* choice : order) {
     if (!round.full() && choice->running && CanDecode(*choice)) AddKnown(*choice, round);
   }
@@ -30,7 +33,8 @@ std::optional<StepPlanner::Planned> StepPlanner::Make(const std::vector<Choice*>
   if (round.planned.members.empty() && round.drafts) {
     for (size_t depth = 1; depth < options_.frames_in_flight_max; ++depth) {
       for (Choice* choice : order) {
-        if (!round.full() && choice->running && choice->out.size() == depth) AddRunAhead(*choice, round);
+        const bool fits = !round.full() && choice->running && choice->out.size() == depth;
+        if (fits && !round.Has(choice)) AddRunAhead(*choice, round);  // one entry per step
       }
     }
   }
@@ -99,6 +103,7 @@ void StepPlanner::Add(Choice& choice, SequencePlan plan, Round& round) {
 bool StepPlanner::Extend(Choice& choice, Position end) {
   const uint64_t need = (uint64_t{end} + options_.kv_block_size - 1) / options_.kv_block_size;
   if (need <= choice.blocks.size()) return true;
+  if (!MayTakeBlocks(choice)) return false;
   const auto taken = kv_.Take(static_cast<uint32_t>(need - choice.blocks.size()));
   if (!taken) return false;
   choice.blocks.insert(choice.blocks.end(), taken->begin(), taken->end());
@@ -107,16 +112,20 @@ bool StepPlanner::Extend(Choice& choice, Position end) {
 
 bool StepPlanner::CoverKnown(Choice& choice, Position end, Round& round) {
   while (!Extend(choice, end)) {
+    starving_arrival_ = std::min(starving_arrival_, choice.arrival);
+    if (!MayTakeBlocks(choice)) return false;
     const uint64_t need = (uint64_t{end} + options_.kv_block_size - 1) / options_.kv_block_size;
     const uint64_t on_their_way = uint64_t{kv_.free()} + kv_.quarantined();
     if (need - choice.blocks.size() <= on_their_way) return false;  // verdicts will bring them
     if (!(*round.preempt)(choice, round.planned.members)) return false;
   }
+  if (choice.arrival == starving_arrival_) starving_arrival_ = kNobody;
   return true;
 }
 
 uint32_t StepPlanner::CoverDrafts(Choice& choice, Position end, uint32_t wanted) {
-  const uint64_t reach = uint64_t{options_.kv_block_size} * (choice.blocks.size() + kv_.free());
+  const uint32_t free = starving() ? 0 : kv_.free();
+  const uint64_t reach = uint64_t{options_.kv_block_size} * (choice.blocks.size() + free);
   if (reach <= end) return 0;
   wanted = static_cast<uint32_t>(std::min<uint64_t>(wanted, reach - end));
   CHECK(Extend(choice, end + wanted)) << "(I3)";

@@ -6,7 +6,8 @@
 // part.
 //
 // Blocks are taken as rows are planned. When there are none, known rows may preempt a younger sequence (the
-// oldest one therefore always gets on); drafts only use what is free.
+// oldest one therefore always gets on); drafts only use what is free. While one waits for blocks to come out
+// of quarantine, no younger one may take any.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,8 @@ class StepPlanner {
       : options_(options), kv_(kv), draft_length_(draft_length) {}
 
   void SetBlockSize(uint32_t kv_block_size) { options_.kv_block_size = kv_block_size; }
+  // A running sequence waits for blocks: nobody should be admitted into them.
+  bool starving() const { return starving_arrival_ != kNobody; }
 
   // `running` in order of arrival. Empty when nothing can run now.
   std::optional<Planned> Make(const std::vector<Choice*>& running, bool drafts, const PreemptFn& preempt);
@@ -64,6 +67,8 @@ class StepPlanner {
   void Add(Choice& choice, SequencePlan plan, Round& round);
   Position RowsLimit(const Choice& choice) const;
   bool CoverKnown(Choice& choice, Position end, Round& round);
+  // False for a sequence that came after one that waits for blocks: freed blocks must reach the older one.
+  bool MayTakeBlocks(const Choice& choice) const { return choice.arrival <= starving_arrival_; }
   // As many of `wanted` rows behind `end` as free blocks cover.
   uint32_t CoverDrafts(Choice& choice, Position end, uint32_t wanted);
   // Blocks for all rows below `end`, or none of them.
@@ -72,6 +77,8 @@ class StepPlanner {
   StepPlannerOptions options_;
   BlockAllocator& kv_;
   const DraftLength& draft_length_;
+  static constexpr uint64_t kNobody = UINT64_MAX;
+  uint64_t starving_arrival_ = kNobody;  // the oldest choice whose known rows found no blocks
 };
 
 }  // namespace paceline

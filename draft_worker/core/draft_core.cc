@@ -15,6 +15,14 @@
 
 namespace paceline {
 
+namespace {
+
+// After so many re-requests a verdict that never comes is given up: drafts for some sequences are lost, not
+// all drafting.
+constexpr int kAsksForHoleMax = 20;
+
+}  // namespace
+
 class DraftCore::Impl {
  public:
   explicit Impl(DraftOptions options)
@@ -86,6 +94,7 @@ class DraftCore::Impl {
   Prober prober_;
   std::optional<Work> work_;
   bool plan_waits_ = false;          // a plan waits for a verdict
+  int asks_for_hole_ = 0;            // since the last verdict was applied
   Instant ask_at_ = Instant::max();  // for verdicts and plans that are missing
 
   std::string phase_ = "starting";
@@ -207,15 +216,8 @@ void DraftCore::Impl::Handle(const Admission& admission, Instant now, draft::Out
 }
 
 void DraftCore::Impl::Handle(const Release& release, Instant, draft::Outbox& out) {
-  std::vector<SequenceKey> gone;
-  absl::erase_if(chains_, [&](const auto& entry) {
-    const bool matches =
-        entry.first.sequence == release.sequence && entry.first.counter <= release.coordinator_counter;
-    if (matches) gone.push_back(entry.first);
-    return matches;
-  });
-  std::sort(gone.begin(), gone.end());
-  for (const SequenceKey& key : gone) out.emplace_back(draft::ReleaseSequence{key});
+  const SequenceKey key{release.sequence, release.coordinator_counter};
+  if (chains_.erase(key) > 0) out.emplace_back(draft::ReleaseSequence{key});
 }
 
 void DraftCore::Impl::Handle(const Cancel& cancel, Instant now, draft::Outbox& out) {
@@ -254,6 +256,7 @@ void DraftCore::Impl::ApplyVerdicts() {
   // A newcomer's admissions come before its first plan (P19): before that, chains may still be missing.
   if (plans_.newest() == StepId(0)) return;
   while (std::optional<Verdict> verdict = verdicts_.Next()) {
+    asks_for_hole_ = 0;
     for (const SequenceVerdict& sequence : verdict->sequences) {
       DraftChain* chain = Find(KeyOf(sequence.sequence, sequence.lineage));
       if (chain == nullptr) continue;
@@ -284,6 +287,8 @@ bool DraftCore::Impl::HeldBack(const StepPlan& plan) const {
 
 bool DraftCore::Impl::Waits(const StepPlan& plan) {
   if (verdicts_.Seen(plan.step)) return false;  // stage 0 went without: the empty proposal is only owed
+  const StepId before(plan.step.value() - 1);
+  if (!verdicts_.has_hole() && verdicts_.Owed(before).empty()) return false;  // nothing will come for it
   return std::any_of(plan.sequences.begin(), plan.sequences.end(), [&](const SequencePlan& sequence) {
     if (!sequence.awaits_proposal) return false;
     const DraftChain* chain = Find(KeyOf(sequence.sequence, sequence.lineage));
@@ -380,6 +385,11 @@ void DraftCore::Impl::PublishWork(const Work& work, const std::vector<std::vecto
 void DraftCore::Impl::AskAgain(Instant now, draft::Outbox& out) {
   if (now < ask_at_) return;
   ask_at_ = Instant::max();
+  if (verdicts_.has_hole() && ++asks_for_hole_ > kAsksForHoleMax) {
+    verdicts_.SkipHole();
+    ApplyVerdicts();
+    Pump(now, out);
+  }
   const std::vector<StepId> missing = plans_.Missing();
   for (StepId step : missing) {
     ++stats_.plans_asked_again;

@@ -75,7 +75,10 @@ bool Launcher::AwaitsLiveProposal(const StepPlan& plan) const {
 }
 
 std::optional<Launcher::Decision> Launcher::Next(Instant now) {
+  // P6: a plan that the lane lost may name any sequence; what is behind it waits until it is here.
+  const std::vector<StepId> missing = plans_.Missing();
   for (const auto& [step, plan] : plans_.pending()) {
+    if (!missing.empty() && step > missing.front()) break;
     if (HeldBack(plan)) continue;
     const bool awaits = AwaitsLiveProposal(plan);
     Extra& extra = extra_[step];

@@ -62,7 +62,9 @@ struct RowsDied {
   StepId step;
   SequenceKey key;
 };
-// Tear down the old edges and build those of this generation; reset the executor; then call OnEdgesReady.
+// Tear down the old edges and build those of this generation: the tensor edge to the next stage and, at stage
+// 0 of several, the subscription to config.verdicts. Reset the executor once it is idle; then call
+// OnEdgesReady.
 struct BuildEdges {
   Reconfigure config;
 };

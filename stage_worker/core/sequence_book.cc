@@ -34,18 +34,13 @@ bool SequenceBook::IsStale(SequenceId sequence, const Lineage& lineage) const {
   return it != newest_.end() && Older(lineage, it->second);
 }
 
-std::vector<SequenceKey> SequenceBook::Release(SequenceId sequence, uint32_t counter) {
-  std::vector<SequenceKey> released;
-  absl::erase_if(states_, [&](const auto& entry) {
-    const bool gone = entry.first.sequence == sequence && entry.first.counter <= counter;
-    if (gone) released.push_back(entry.first);
-    return gone;
-  });
-  std::sort(released.begin(), released.end());
-  // The newest lineage may belong to an attempt that goes on.
-  const auto it = newest_.find(sequence);
-  if (it != newest_.end() && !states_.contains({sequence, it->second.coordinator})) newest_.erase(it);
-  return released;
+bool SequenceBook::Release(const SequenceKey& key) {
+  const bool known = states_.erase(key) > 0;
+  // Without any attempt nothing can be stale; an attempt that is planned and not here yet notes itself again.
+  const bool others = std::any_of(states_.begin(), states_.end(),
+                                  [&](const auto& entry) { return entry.first.sequence == key.sequence; });
+  if (!others) newest_.erase(key.sequence);
+  return known;
 }
 
 void SequenceBook::Clear() {

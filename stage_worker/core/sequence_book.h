@@ -50,8 +50,8 @@ class SequenceBook {
   bool NoteIfKnown(SequenceId sequence, const Lineage& lineage);
   bool IsStale(SequenceId sequence, const Lineage& lineage) const;
 
-  // Forgets the attempts up to `counter`; answers those that were there.
-  std::vector<SequenceKey> Release(SequenceId sequence, uint32_t counter);
+  // Forgets one attempt. False when it was not there.
+  bool Release(const SequenceKey& key);
   void Clear();
   size_t size() const { return states_.size(); }
 

@@ -91,6 +91,7 @@ class StageCore::Impl {
   Prober prober_;
   std::optional<FrameRun> run_;  // empty while a frame of an old generation executes
   bool executing_ = false;
+  PayloadHandle stale_input_;  // of such a frame
   StepId executing_step_;
   Instant run_started_ = Instant::min();
   absl::flat_hash_map<StepId, Instant> plan_asked_;  // when each missing plan was last asked for
@@ -142,6 +143,7 @@ void StageCore::Impl::Handle(const Reconfigure& config, Instant, stage::Outbox& 
   kv_block_size_ = std::max(config.kv_block_size, 1u);
   edges_ready_ = confirmed_ = false;
   while (intake_.front() != nullptr) out.emplace_back(stage::FreePayload{intake_.Take().payload});
+  if (executing_ && run_) stale_input_ = run_->input();
   run_.reset();
   if (options_.broken != ProtocolBreak::kP16KeepsOldGeneration) {
     book_.Clear();
@@ -151,7 +153,7 @@ void StageCore::Impl::Handle(const Reconfigure& config, Instant, stage::Outbox& 
   plan_asked_.clear();
   prober_.Stop();
   const bool tiny = options_.broken == ProtocolBreak::kP17TinyRing;
-  ring_.Reset(tiny ? 1 : size_t{config.num_slots} + config.launch_window);  // P16, P17
+  ring_.Reset(tiny ? 1 : size_t{config.num_slots} + config.launch_window + kLogRingMargin);  // P16, P17
   launcher_.OnDrafterChange(config.proposals.incarnation != Incarnation(0));
   out.emplace_back(stage::BuildEdges{config});
   if (config.proposals.incarnation != Incarnation(0)) {
@@ -210,9 +212,8 @@ void StageCore::Impl::Handle(const Admission& admission, Instant now, stage::Out
 }
 
 void StageCore::Impl::Handle(const Release& release, Instant, stage::Outbox& out) {
-  for (const SequenceKey& key : book_.Release(release.sequence, release.coordinator_counter)) {
-    if (last()) out.emplace_back(stage::ForgetSequence{key});
-  }
+  const SequenceKey key{release.sequence, release.coordinator_counter};
+  if (book_.Release(key) && last()) out.emplace_back(stage::ForgetSequence{key});
 }
 
 void StageCore::Impl::Handle(const Cancel& cancel, Instant now, stage::Outbox& out) {
@@ -365,6 +366,7 @@ void StageCore::Impl::StartRun(Frame frame, const StepPlan& plan, Instant now, s
 void StageCore::Impl::OnExecuted(ExecutionResult result, Instant now, stage::Outbox& out) {
   executing_ = false;
   if (!run_ || result.generation != generation_) {  // of a generation that ended meanwhile
+    out.emplace_back(stage::FreePayload{std::exchange(stale_input_, PayloadHandle(0))});
     out.emplace_back(stage::FreePayload{result.output});
     Confirm(out);
     return;

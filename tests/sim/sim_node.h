@@ -33,7 +33,8 @@ struct SimNode {
   bool alive = false;
   uint64_t life = 0;  // boot nonce: one per start
   Instant tick_at = Instant::max();
-  Subscription follows;
+  Subscription verdicts;
+  Subscription proposals;
 };
 
 struct SimStage : SimNode {

@@ -41,10 +41,12 @@ TEST(NgramProposer, KeepsItsGuessUntilAnItemCutsIt) {
   proposer.Admit(admission);
   const SequenceKey key{SequenceId(8), 1};
 
-  const auto first = proposer.Propose(std::vector<ProposeItem>{{.key = key, .keep = 5, .committed_len = 5, .draft_len_max = 2}});
-  const auto ahead = proposer.Propose(std::vector<ProposeItem>{{.key = key, .keep = 7, .committed_len = 5, .draft_len_max = 2}});
-  const auto refused =
-      proposer.Propose(std::vector<ProposeItem>{{.key = key, .keep = 5, .append = {1}, .committed_len = 6, .draft_len_max = 1}});
+  const auto first = proposer.Propose(std::vector<ProposeItem>{
+      {.key = key, .keep = 5, .append = {}, .committed_len = 5, .draft_len_max = 2}});
+  const auto ahead = proposer.Propose(std::vector<ProposeItem>{
+      {.key = key, .keep = 7, .append = {}, .committed_len = 5, .draft_len_max = 2}});
+  const auto refused = proposer.Propose(std::vector<ProposeItem>{
+      {.key = key, .keep = 5, .append = {1}, .committed_len = 6, .draft_len_max = 1}});
 
   EXPECT_EQ(first[0], (Ids{3, 1}));
   EXPECT_EQ(ahead[0], (Ids{2, 3}));

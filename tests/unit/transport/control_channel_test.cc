@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <zmq.h>
 
+#include <atomic>
 #include <optional>
 #include <random>
 
@@ -254,7 +255,12 @@ TEST(ControlChannelLanes, ACancelOvertakesPlansThatWait) {
   ASSERT_TRUE(worker.WaitForLink(true));
   std::mutex gate;
   gate.lock();
-  ASSERT_TRUE(worker.loop.loop().Post([&] { const std::lock_guard wait(gate); }));
+  std::atomic<bool> waits{false};
+  ASSERT_TRUE(worker.loop.loop().Post([&] {
+    waits = true;
+    const std::lock_guard wait(gate);
+  }));
+  ASSERT_TRUE(Eventually([&] { return waits.load(); }));
 
   for (int i = 0; i < 500; ++i) ASSERT_TRUE(coordinator.Send(Stage(0), Release{}).ok());
   ASSERT_TRUE(coordinator.Send(Stage(0), Cancel{}, Lane::kUrgent).ok());

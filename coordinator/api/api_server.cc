@@ -71,7 +71,8 @@ class ApiServer::Impl {
     if (server_ == nullptr || stopped_) return;
     stopped_ = true;
     BeginDrain();
-    WaitWhile([this] { return num_open_requests() > 0; }, drain);
+    // At least one look later: an answer that is out may still be on the books for a moment.
+    WaitWhile([this] { return num_open_requests() > 0; }, std::max(drain, kPoll));
     if (const size_t open = num_open_requests(); open > 0) LogWarn("api_aborts", "requests={}", open);
     server_->StopAccepting();
     front_.StopDoor();  // what it still returns is posted before the abort

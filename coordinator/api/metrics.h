@@ -36,7 +36,7 @@ struct EngineTotals {
   uint64_t drafts = 0;     // one per sequence and verdict with drafted rows
   uint64_t draft_tokens = 0;
   uint64_t accepted_tokens = 0;
-  std::vector<uint64_t> accepted_per_position;  // from 0
+  std::vector<uint64_t> accepted_per_position = {};  // from 0
 };
 
 enum class CancelPhase { kQueue, kPrefill, kDecode, kRecovery };

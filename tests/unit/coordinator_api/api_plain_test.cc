@@ -62,9 +62,7 @@ TEST_F(ApiPlain, AChatAnswerHasTheShapeThatClientsRead) {
 TEST_F(ApiPlain, ChatRendersTheTemplateAndAddsNoBosOfItsOwn) {
   Chat({{"messages", {{{"role", "system"}, {"content", "s"}}, {{"role", "user"}, {"content", "u"}}}}});
 
-  const std::vector<TokenId>& prompt = engine_.requests()[0].prompt;
-  EXPECT_EQ(prompt.front(), kImStart);
-  EXPECT_EQ(options_.tokenizer != nullptr, true);
+  const std::vector<TokenId> prompt = engine_.requests()[0].prompt;
   std::vector<TokenId> want = {kImStart};
   for (TokenId id : Bytes("system\ns")) want.push_back(id);
   want.push_back(kImEnd);
@@ -188,8 +186,6 @@ TEST_F(ApiPlain, B157_AnEmptyTextIs400WhereTheTokenizerAddsNone) {
 
 TEST_F(ApiPlain, B142_ChatDefaultsToWhatTheContextLeaves) {
   engine_.set_script([](const GenerationRequest&) { return Says(std::string(500, 'x')); });
-  const std::string content(200 - 3 - 30,
-                            'c');  // <|im_start|>user\n + <|im_end|>\n + <|im_start|>assistant\n
   const json sized = Json(PostJson("/tokenize", {{"messages", {{{"role", "user"}, {"content", ""}}}}}));
   const size_t frame = sized["count"];
   const std::string fitted(200 - 3 - frame, 'c');

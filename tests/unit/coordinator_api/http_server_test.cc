@@ -353,7 +353,7 @@ TEST_F(HttpServerTest, B101_ASlowReaderPausesTheStreamAndEveryEventArrivesWhole)
   limits.stream_buffer_bytes = 100'000;
   Listen(limits);
   RawClient client(server_->port());
-  client.SetReceiveBuffer(4096);
+  client.SetReceiveBuffer(65536);
   client.Send(Get("/stream"));
   auto exchange = handler_.Held();
   std::unique_ptr<Pump> pump;

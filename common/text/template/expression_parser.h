@@ -57,6 +57,10 @@ class ExpressionParser {
   SpecialNames special_names;
 
  private:
+  // Real templates stay below 40; the tree's depth is native stack when it is evaluated and destroyed.
+  static constexpr uint32_t kExpressionDepthMax = 200;
+
+  static ExprPtr NewNode(ExprKind kind, uint32_t line) { return std::make_unique<Expr>(kind, line); }
   StatusOr<ExprPtr> Node(ExprKind kind, uint32_t line, ExprPtr first, ExprPtr second = nullptr,
                          ExprPtr third = nullptr);
   Status Adopt(Expr& parent, ExprPtr child);

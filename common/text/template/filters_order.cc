@@ -138,9 +138,7 @@ StatusOr<Value> FilterUnique(Runtime& runtime, const Value& self, const CallArgs
   std::vector<Value> kept;
   for (Value& item : items) {
     ASSIGN_OR_RETURN(Value key, SortKey(runtime, item, bound[1], Truthy(bound[0])));
-    RETURN_IF_ERROR(CheckHashable(key));
-    // Keys that are not text are searched one by one.
-    if (!key.is_string()) RETURN_IF_ERROR(runtime.Work(seen.AsDict().entries.size() * sizeof(DictEntry)));
+    RETURN_IF_ERROR(PayForKey(runtime, seen.AsDict(), key));
     if (seen.AsDict().Find(key) != nullptr) continue;
     seen.AsDict().Set(std::move(key), Value::None());
     kept.push_back(std::move(item));

@@ -59,7 +59,9 @@ std::optional<int64_t> Truncated(double number) {
   return static_cast<int64_t>(number);
 }
 
+// The result of a filter that went through its input character by character, which costs several copies.
 StatusOr<Value> Text(Runtime& runtime, std::string text) {
+  RETURN_IF_ERROR(runtime.Work(text.size() * 8));
   RETURN_IF_ERROR(runtime.heap.CheckStringLength(text.size()));
   return runtime.heap.String(std::move(text));
 }

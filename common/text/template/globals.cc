@@ -44,6 +44,7 @@ StatusOr<Value> Namespace(Runtime& runtime, const Value&, const CallArgs& args) 
     }
     for (const DictEntry& entry : args.positional[0].AsDict().entries) {
       RETURN_IF_ERROR(runtime.Step());
+      RETURN_IF_ERROR(PayForKey(runtime, result.AsDict(), entry.key));
       result.AsDict().Set(entry.key, entry.value);
     }
   }
@@ -83,6 +84,7 @@ StatusOr<Value> Dict(Runtime& runtime, const Value&, const CallArgs& args) {
   if (!args.positional.empty() && args.positional[0].is_dict()) {
     for (const DictEntry& entry : args.positional[0].AsDict().entries) {
       RETURN_IF_ERROR(runtime.Step());
+      RETURN_IF_ERROR(PayForKey(runtime, result.AsDict(), entry.key));
       result.AsDict().Set(entry.key, entry.value);
     }
   } else if (!args.positional.empty()) {
@@ -91,7 +93,7 @@ StatusOr<Value> Dict(Runtime& runtime, const Value&, const CallArgs& args) {
       RETURN_IF_ERROR(runtime.Step());
       ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(runtime, pair));
       if (items.size() != 2) return InvalidArgumentError("dict needs pairs, found {} items", items.size());
-      RETURN_IF_ERROR(CheckHashable(items[0]));
+      RETURN_IF_ERROR(PayForKey(runtime, result.AsDict(), items[0]));
       result.AsDict().Set(items[0], items[1]);
     }
   }

@@ -16,7 +16,7 @@ struct RenderLimits {
   uint64_t steps_max = 500'000;
   size_t output_bytes_max = size_t{8} << 20;   // also the longest string a template may build
   size_t memory_bytes_max = size_t{64} << 20;  // live values, on top of the request's own size
-  uint64_t work_bytes_max = uint64_t{1} << 30;
+  uint64_t work_bytes_max = uint64_t{1} << 29;
   uint32_t depth_max = 1200;  // nested statements, expressions and macro calls; bounds the native stack
 
   // The instant strftime_now() prints, in local time; unset is the wall clock.

@@ -131,9 +131,9 @@ StatusOr<Value> ListClear(Runtime&, const Value& self, const CallArgs& args) {
   return Value::None();
 }
 
-StatusOr<Value> DictGet(Runtime&, const Value& self, const CallArgs& args) {
+StatusOr<Value> DictGet(Runtime& runtime, const Value& self, const CallArgs& args) {
   ASSIGN_OR_RETURN(const auto bound, BindArgs("get", args, {"key", "default"}, 1));
-  RETURN_IF_ERROR(CheckHashable(bound[0]));
+  RETURN_IF_ERROR(PayForKey(runtime, self.AsDict(), bound[0]));
   if (const Value* found = self.AsDict().Find(bound[0]); found != nullptr) return *found;
   return bound[1].is_absent() ? Value::None() : bound[1];
 }
@@ -166,7 +166,7 @@ StatusOr<Value> DictValues(Runtime& runtime, const Value& self, const CallArgs& 
 
 StatusOr<Value> DictPop(Runtime& runtime, const Value& self, const CallArgs& args) {
   ASSIGN_OR_RETURN(const auto bound, BindArgs("pop", args, {"key", "default"}, 1));
-  RETURN_IF_ERROR(CheckHashable(bound[0]));
+  RETURN_IF_ERROR(PayForKey(runtime, self.AsDict(), bound[0]));
   const Value* found = self.AsDict().Find(bound[0]);
   if (found == nullptr) {
     if (bound[1].is_absent()) return InvalidArgumentError("pop: the key is not in the dict");
@@ -179,9 +179,9 @@ StatusOr<Value> DictPop(Runtime& runtime, const Value& self, const CallArgs& arg
   return popped;
 }
 
-StatusOr<Value> DictSetDefault(Runtime&, const Value& self, const CallArgs& args) {
+StatusOr<Value> DictSetDefault(Runtime& runtime, const Value& self, const CallArgs& args) {
   ASSIGN_OR_RETURN(const auto bound, BindArgs("setdefault", args, {"key", "default"}, 1));
-  RETURN_IF_ERROR(CheckHashable(bound[0]));
+  RETURN_IF_ERROR(PayForKey(runtime, self.AsDict(), bound[0]));
   if (const Value* found = self.AsDict().Find(bound[0]); found != nullptr) return *found;
   const Value value = bound[1].is_absent() ? Value::None() : bound[1];
   self.AsDict().Set(bound[0], value);
@@ -197,6 +197,7 @@ StatusOr<Value> DictUpdate(Runtime& runtime, const Value& self, const CallArgs& 
     const std::vector<DictEntry> entries = args.positional[0].AsDict().entries;  // it may be `self`
     for (const DictEntry& entry : entries) {
       RETURN_IF_ERROR(runtime.Step());
+      RETURN_IF_ERROR(PayForKey(runtime, self.AsDict(), entry.key));
       self.AsDict().Set(entry.key, entry.value);
     }
   }
@@ -209,6 +210,7 @@ StatusOr<Value> DictCopy(Runtime& runtime, const Value& self, const CallArgs& ar
   Value copy = runtime.heap.Dict();
   for (const DictEntry& entry : self.AsDict().entries) {
     RETURN_IF_ERROR(runtime.Step());
+    RETURN_IF_ERROR(PayForKey(runtime, copy.AsDict(), entry.key));
     copy.AsDict().Set(entry.key, entry.value);
   }
   return copy;

@@ -18,7 +18,7 @@ Status NoArguments(std::string_view name, const CallArgs& args) {
 template <std::string (*kConvert)(std::string_view)>
 StatusOr<Value> Convert(Runtime& runtime, const Value& self, const CallArgs& args) {
   RETURN_IF_ERROR(NoArguments("str method", args));
-  RETURN_IF_ERROR(runtime.Work(self.AsString().size()));
+  RETURN_IF_ERROR(runtime.Work(self.AsString().size() * 8));  // character by character
   return runtime.heap.String(kConvert(self.AsString()));
 }
 

@@ -11,6 +11,10 @@ namespace {
 
 constexpr uint32_t kBlockDepthMax = 100;
 
+// A scope is searched name by name, so their number is part of what a look-up costs. Real templates have <
+// 200.
+constexpr size_t kVariableNamesMax = 1024;
+
 using Conditional = ExpressionParser::Conditional;
 
 class StatementParser {
@@ -272,6 +276,10 @@ StatusOr<Template> ParseTemplate(std::string_view source) {
   Template parsed;
   StatementParser parser(std::move(tokens), parsed.symbols);
   ASSIGN_OR_RETURN(parsed.body, parser.Run());
+  if (parsed.symbols.size() > kVariableNamesMax) {
+    return UnimplementedError("chat template uses {} variable names, the limit is {}", parsed.symbols.size(),
+                              kVariableNamesMax);
+  }
   return parsed;
 }
 

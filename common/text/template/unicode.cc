@@ -18,6 +18,10 @@ bool IsCased(char32_t c) {
 }
 
 void AppendUpper(std::string& out, char32_t c) {
+  if (c < 0x80) {
+    out += static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
+    return;
+  }
   // The one full mapping that turns up in chat text; simple mappings would keep the letter small.
   if (c == 0xDF) {
     out += "SS";
@@ -27,6 +31,10 @@ void AppendUpper(std::string& out, char32_t c) {
 }
 
 void AppendLower(std::string& out, char32_t c) {
+  if (c < 0x80) {
+    out += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+    return;
+  }
   AppendUtf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
 }
 

@@ -79,6 +79,9 @@ StatusOr<Value> CharacterAt(Runtime& runtime, std::string_view text, int64_t ind
   return runtime.heap.String(text.substr(start, pos - start));
 }
 
+// Going through text character by character costs about this many times a copy of its bytes.
+constexpr uint64_t kDecodeCost = 8;
+
 struct ResolvedSlice {
   int64_t start = 0;
   int64_t step = 1;
@@ -108,10 +111,27 @@ StatusOr<ResolvedSlice> Resolve(const SliceBounds& bounds, size_t length) {
   return out;
 }
 
+// Byte offset of the code point with index `count`.
+size_t OffsetOf(std::string_view text, size_t count) {
+  size_t pos = 0;
+  for (size_t i = 0; i < count; ++i) DecodeNext(text, pos);
+  return pos;
+}
+
 StatusOr<Value> SliceText(Runtime& runtime, std::string_view text, const SliceBounds& bounds) {
   RETURN_IF_ERROR(runtime.Work(text.size()));
+  const bool ascii = IsAscii(text);
+  const size_t length = ascii ? text.size() : CodePointCount(text);
+  ASSIGN_OR_RETURN(const ResolvedSlice slice, Resolve(bounds, length));
+  if (slice.count == 0) return runtime.heap.String("");
+  const auto start = static_cast<size_t>(slice.start);
+  if (slice.step == 1) {
+    const size_t first = ascii ? start : OffsetOf(text, start);
+    const size_t bytes = ascii ? slice.count : OffsetOf(text.substr(first), slice.count);
+    return runtime.heap.String(text.substr(first, bytes));
+  }
+  RETURN_IF_ERROR(runtime.Work(text.size() * kDecodeCost));
   const std::vector<char32_t> code_points = Decode(text);
-  ASSIGN_OR_RETURN(const ResolvedSlice slice, Resolve(bounds, code_points.size()));
   std::string out;
   int64_t at = slice.start;
   for (size_t i = 0; i < slice.count; ++i) {
@@ -199,6 +219,7 @@ StatusOr<Value> GetItem(Runtime& runtime, const Value& value, const Value& key) 
   if (value.is_undefined()) return UndefinedUse(value);
   if (value.is_dict()) {
     if (CheckHashable(key).ok()) {
+      RETURN_IF_ERROR(PayForKey(runtime, value.AsDict(), key));
       if (const Value* found = value.AsDict().Find(key); found != nullptr) return *found;
     }
   } else if (key.is_integral() && value.is_list()) {

@@ -79,6 +79,7 @@ class Comparer {
     const auto& y = b.AsDict();
     if (x.entries.size() != y.entries.size()) return false;
     for (const DictEntry& entry : x.entries) {
+      RETURN_IF_ERROR(PayForKey(runtime_, y, entry.key));
       const Value* other = y.Find(entry.key);
       if (other == nullptr) return false;
       ASSIGN_OR_RETURN(const bool equal, Equal(entry.value, *other));
@@ -115,6 +116,12 @@ Status CheckHashable(const Value& key) {
   return InvalidArgumentError("a dict key must be a string, number, bool or None, found {}", TypeName(key));
 }
 
+Status PayForKey(Runtime& runtime, const DictObject& dict, const Value& key) {
+  RETURN_IF_ERROR(CheckHashable(key));
+  if (key.is_string()) return OkStatus();
+  return runtime.Work(dict.entries.size() * sizeof(DictEntry));
+}
+
 StatusOr<bool> Equal(Runtime& runtime, const Value& a, const Value& b) {
   return Comparer(runtime).Equal(a, b);
 }
@@ -139,7 +146,7 @@ StatusOr<bool> Contains(Runtime& runtime, const Value& container, const Value& i
       }
       return false;
     case Kind::kDict:
-      RETURN_IF_ERROR(CheckHashable(item));
+      RETURN_IF_ERROR(PayForKey(runtime, container.AsDict(), item));
       return container.AsDict().Find(item) != nullptr;
     default:
       return InvalidArgumentError("'in' needs a string, list or dict on its right, found {}",

@@ -28,6 +28,8 @@ std::string EscapeHtml(std::string_view text);
 // Equality of dict keys (scalars only).
 bool KeysEqual(const Value& a, const Value& b);
 Status CheckHashable(const Value& key);
+// The same, and pays for the look-up that follows: keys that are not strings are searched one by one.
+Status PayForKey(Runtime& runtime, const DictObject& dict, const Value& key);
 StatusOr<bool> Equal(Runtime& runtime, const Value& a, const Value& b);
 // Negative, zero, positive. An error for kinds Python does not order.
 StatusOr<int> Order(Runtime& runtime, const Value& a, const Value& b);

@@ -111,5 +111,24 @@ TEST_F(ChatTemplates, RenderEveryConversationAsJinjaDoes) {
   EXPECT_GE(compared, 70u * 11 * 2);
 }
 
+// The outputs themselves, for the one model of the vectors whose own template is among the 70.
+TEST_F(ChatTemplates, Qwen3RendersTheTextsOfTheChatVectors) {
+  const std::string path = folder_ + "/Qwen-Qwen3-0.6B.jinja";
+  const StatusOr<ChatTemplate> chat = ChatTemplate::Parse(testing::ReadFileOrDie(path));
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  const Json vectors = Json::parse(
+      testing::ReadFileOrDie(testing::SharedDir() + "/formats/chat_vectors.json"))["models"]["qwen3"];
+  for (const auto& [name, wanted] : vectors["results"].items()) {
+    Json context = Context(name, Json());
+    context["bos_token"] = vectors["bos_token"];
+    context["eos_token"] = vectors["eos_token"];
+
+    const StatusOr<std::string> text = chat->Render(context, OracleLimits());
+
+    ASSERT_TRUE(text.ok()) << name << text.status();
+    EXPECT_EQ(*text, wanted["text"].get<std::string>()) << name;
+  }
+}
+
 }  // namespace
 }  // namespace paceline

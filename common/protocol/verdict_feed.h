@@ -32,11 +32,16 @@ class VerdictFeed {
     held_.try_emplace(sequence, std::move(verdict));
   }
   void Gone(StepId step) { seen_.Insert(step); }
-  // The next one in order, once.
-  std::optional<Verdict> Next() {
-    if (!cursor_) return std::nullopt;
+  // The next one in order, if it is here.
+  const Verdict* Peek() {
+    if (!cursor_) return nullptr;
     while (!held_.empty() && held_.begin()->first <= *cursor_) held_.erase(held_.begin());
-    if (held_.empty() || held_.begin()->first != *cursor_ + 1) return std::nullopt;
+    if (held_.empty() || held_.begin()->first != *cursor_ + 1) return nullptr;
+    return &held_.begin()->second;
+  }
+  // The same, handed out: once.
+  std::optional<Verdict> Next() {
+    if (Peek() == nullptr) return std::nullopt;
     Verdict verdict = std::move(held_.begin()->second);
     held_.erase(held_.begin());
     ++*cursor_;

@@ -94,6 +94,7 @@ class DraftCore::Impl {
   Prober prober_;
   std::optional<Work> work_;
   bool plan_waits_ = false;          // a plan waits for a verdict
+  StepId waits_for_plan_;            // a verdict is here and its plan is not; 0 = none
   int asks_for_hole_ = 0;            // since the last verdict was applied
   Instant ask_at_ = Instant::max();  // for verdicts and plans that are missing
 
@@ -144,6 +145,7 @@ void DraftCore::Impl::Handle(const Reconfigure& config, Instant now, draft::Outb
   chains_.clear();
   plans_.Clear();
   verdicts_.Clear();
+  waits_for_plan_ = StepId(0);
   prober_.Stop();
   plan_waits_ = false;
   ask_at_ = Instant::max();
@@ -192,6 +194,7 @@ void DraftCore::Impl::Handle(const Verdict& verdict, Instant now, draft::Outbox&
   verdicts_.Add(verdict);
   ApplyVerdicts();
   if (verdicts_.has_hole()) ask_at_ = std::min(ask_at_, now + options_.ask_again / 4);
+  if (waits_for_plan_ != StepId(0)) ask_at_ = std::min(ask_at_, now + options_.ask_again);
   Pump(now, out);
 }
 
@@ -238,6 +241,11 @@ void DraftCore::Impl::Handle(const ProbeSeen& seen, Instant, draft::Outbox&) {
 void DraftCore::Impl::OnReplayRequest(draft::ReplayPeer peer, const ReplayRequest& request,
                                       draft::Outbox& out) {
   if (!OfThisGeneration(request.generation)) return;
+  if (plans_.Finished(request.step) && !ring_.Published(request.step)) {
+    // Stage 0 waits for what this worker never owed by its own account: its copy of the plan came from before
+    // it joined, or did not come at all. Exactly one proposal, so an empty one.
+    PublishWork(Work{generation_, request.step, {}, {}}, {}, 0, out);
+  }
   out.emplace_back(draft::AnswerReplay{peer, ring_.Answer(request, incarnation_)});
   // Stage 0 has a plan that did not reach this worker.
   const bool unknown = plans_.Find(request.step) == nullptr && !plans_.Finished(request.step);
@@ -253,9 +261,13 @@ DraftChain* DraftCore::Impl::Find(const SequenceKey& key) {
 }
 
 void DraftCore::Impl::ApplyVerdicts() {
-  // A newcomer's admissions come before its first plan (P19): before that, chains may still be missing.
-  if (plans_.newest() == StepId(0)) return;
-  while (std::optional<Verdict> verdict = verdicts_.Next()) {
+  while (const Verdict* next = verdicts_.Peek()) {
+    // The log may be faster than the control lane. Admissions come before the plan that needs them, so with
+    // the plan here every chain of the verdict is here, too (P4, P19).
+    const bool planned = plans_.Finished(next->step) || plans_.Find(next->step) != nullptr;
+    waits_for_plan_ = planned ? StepId(0) : next->step;
+    if (!planned) return;
+    const std::optional<Verdict> verdict = verdicts_.Next();
     asks_for_hole_ = 0;
     for (const SequenceVerdict& sequence : verdict->sequences) {
       DraftChain* chain = Find(KeyOf(sequence.sequence, sequence.lineage));
@@ -390,7 +402,8 @@ void DraftCore::Impl::AskAgain(Instant now, draft::Outbox& out) {
     ApplyVerdicts();
     Pump(now, out);
   }
-  const std::vector<StepId> missing = plans_.Missing();
+  std::vector<StepId> missing = plans_.Missing();
+  if (waits_for_plan_ > plans_.newest()) missing.push_back(waits_for_plan_);
   for (StepId step : missing) {
     ++stats_.plans_asked_again;
     out.emplace_back(draft::SendControl{PlanRequest{generation_, step}});

@@ -59,6 +59,7 @@ class StageCore::Impl {
   void Handle(const Probe& probe, Instant now, stage::Outbox& out);
   void Handle(const ProbeSeen& seen, Instant now, stage::Outbox& out);
 
+  bool PlanNames(SequenceId sequence) const;
   bool OfThisGeneration(const Generation& generation);
   void Confirm(stage::Outbox& out);
   // Its rows in the running frame may be dead now.
@@ -217,9 +218,20 @@ void StageCore::Impl::Handle(const Release& release, Instant, stage::Outbox& out
 }
 
 void StageCore::Impl::Handle(const Cancel& cancel, Instant now, stage::Outbox& out) {
-  if (!book_.NoteIfKnown(cancel.sequence, cancel.lineage)) return;
+  const bool raised = PlanNames(cancel.sequence) ? book_.Note(cancel.sequence, cancel.lineage)
+                                                 : book_.NoteIfKnown(cancel.sequence, cancel.lineage);
+  if (!raised) return;
   Hint(cancel.sequence, out);
   Pump(now, out);  // what waited for its proposal need not any more
+}
+
+bool StageCore::Impl::PlanNames(SequenceId sequence) const {
+  for (const auto& [step, plan] : plans_.pending()) {
+    for (const SequencePlan& planned : plan.sequences) {
+      if (planned.sequence == sequence) return true;
+    }
+  }
+  return false;
 }
 
 void StageCore::Impl::Handle(const Verdict& verdict, Instant now, stage::Outbox& out) {

@@ -13,7 +13,6 @@ namespace {
 
 constexpr Duration kVirtualLimit = 3000s;
 constexpr Duration kGrace = 3s;
-constexpr uint64_t kEventsMax = 1'500'000;
 
 template <typename M>
 uint64_t TagOf(const M& message) {
@@ -724,7 +723,7 @@ SimResult SimCluster::Run() {
   const Instant limit = Instant{} + kVirtualLimit;
   while (failure_.empty() &&
          !(AllDone() && coordinator_.core->Readiness().ok() && coordinator_.core->idle())) {
-    if (!net_.RunOne(limit) || net_.events() > kEventsMax) {
+    if (!net_.RunOne(limit) || net_.events() > scenario_.events_max) {
       Fail("virtual deadline: not everything ended; " + Describe());
       break;
     }
@@ -740,6 +739,7 @@ SimResult SimCluster::Run() {
   const CoordinatorStats stats = coordinator_.core->stats();
   result_.steps = stats.steps_planned;
   result_.drafts_accepted = stats.accepted_tokens;
+  result_.drafts_rejected = stats.wasted_rejected;
   result_.preemptions = stats.preemptions;
   result_.generations = stats.generations;
   return result_;

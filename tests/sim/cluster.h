@@ -21,6 +21,7 @@ struct SimResult {
   uint64_t steps = 0;
   uint64_t tokens = 0;
   uint64_t drafts_accepted = 0;
+  uint64_t drafts_rejected = 0;
   uint64_t preemptions = 0;
   uint64_t generations = 0;
   uint64_t run_ahead_steps = 0;  // steps of a sequence planned while an earlier one was out

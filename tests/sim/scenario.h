@@ -53,6 +53,8 @@ struct Scenario {
   double control_loss = 0;    // of messages that the protocol asks for again
   double urgent_loss = 0;
 
+  uint64_t events_max = 1'500'000;  // beyond: something spins
+
   std::vector<Instant> drafter_deaths;
   std::vector<Instant> stage_deaths;
   std::vector<SimRequest> requests;

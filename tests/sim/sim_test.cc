@@ -55,6 +55,7 @@ TEST(Simulator, B004_DraftsOfAnEqualModelAreAllAccepted) {
   scenario.drafter_deaths.clear();
   scenario.stage_deaths.clear();
   for (SimRequest& request : scenario.requests) {
+    request.at = Instant{} + 2s;  // the drafter has joined
     request.cancel_at = Instant::max();
     request.preempt_at.clear();
     request.sampling.max_tokens = 30;
@@ -66,6 +67,7 @@ TEST(Simulator, B004_DraftsOfAnEqualModelAreAllAccepted) {
   const SimResult result = RunScenario(scenario);
 
   EXPECT_EQ(result.failure, "");
+  EXPECT_GT(result.tokens, 0u);
   EXPECT_GT(result.drafts_accepted, 0u);
   EXPECT_EQ(result.drafts_rejected, 0u);
 }

@@ -81,10 +81,15 @@ class RouterServer final : public ControlServer {
     }
   }
 
+  // ZeroMQ reports some refused connections only as one more that ended. Who ended without having come up is
+  // the surplus of ends over arrivals, short by the peers that are up: a lower bound, exact for a crowd.
   void OnMonitor(ZmqSocket& monitor) {
     while (const auto parts = monitor.Receive()) {
-      if (ParseLinkEvent(*parts) == LinkEvent::kHandshakeFailed) Count(RejectReason::kHandshake);
+      const LinkEvent event = ParseLinkEvent(*parts);
+      if (event == LinkEvent::kUp) --num_ended_without_up_;
+      if (event == LinkEvent::kDown) ++num_ended_without_up_;
     }
+    for (; num_refused_ < num_ended_without_up_; ++num_refused_) Count(RejectReason::kHandshake);
   }
 
   // [routing id, message]; whatever else came is no worker of ours.
@@ -141,6 +146,8 @@ class RouterServer final : public ControlServer {
   ZmqSocket control_monitor_;
   ZmqSocket urgent_monitor_;
   std::set<WorkerId> banned_;
+  int64_t num_ended_without_up_ = 0;  // connections that ended, less those that came up
+  int64_t num_refused_ = 0;           // counted so far
 };
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST_P(HostileBytesOfKind, EveryTruncationIsRefused) {
 TEST_P(HostileBytesOfKind, FlippedBytesNeverFault) {
   RandomMessages random(GetParam() + 100);
   uint64_t refused = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 1500; ++round) {
     std::vector<std::byte> bytes = Encode(random.Make(GetParam()));
     for (uint64_t flips = 1 + random.Below(4); flips > 0; --flips) {
       bytes[random.Below(bytes.size())] = static_cast<std::byte>(random.Below(256));
@@ -65,7 +65,7 @@ TEST_P(HostileBytesOfKind, FlippedBytesNeverFault) {
     ExpectSane(decoded);
     refused += decoded.ok() ? 0 : 1;
   }
-  EXPECT_GT(refused, 100u) << "the mutations must reach the checks";
+  EXPECT_GT(refused, 50u) << "the mutations must reach the checks";
 }
 
 TEST(HostileFrames, FlippedAndCutBytesNeverFault) {

@@ -1,9 +1,7 @@
 #include "common/text/pre_tokenizer.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "common/base/check.h"
 #include "common/text/byte_alphabet.h"
 #include "common/text/unicode.h"
 

@@ -55,7 +55,7 @@ class UnknownText {
   bool fuse_ = false;
 };
 
-// "<0x0A>" for 10; nullopt-like -1 from ParseByteToken for anything else.
+// "<0x0A>" for 10, and back (-1 for any other text).
 std::string ByteTokenText(uint8_t byte);
 int ParseByteToken(std::string_view text);
 

@@ -152,6 +152,16 @@ def random_text(rng, code_points):
     return unicodedata.normalize("NFD", text) if rng.random() < 0.2 else text
 
 
+def without_recent_characters(text):
+    """The reference normalizes with tables of an old Unicode version, so what came after 3.2 is left out for it."""
+    return "".join(c for c in text if unicodedata.ucd_3_2_0.category(c) != "Cn")
+
+
+def inputs_for(tokenizer, texts):
+    plain = tokenizer.normalizer is None or "NF" not in repr(tokenizer.normalizer)
+    return texts if plain else [without_recent_characters(text) for text in texts]
+
+
 def run_driver(driver, model, texts):
     data = b"".join(struct.pack("<I", len(t)) + t for t in (text.encode() for text in texts))
     done = subprocess.run([driver, model], input=data, stdout=subprocess.PIPE, check=True)
@@ -205,7 +215,7 @@ def json_cases(shared):
         yield f"json {name}", byte_level(gpt2, [split(pattern), raw_bytes()])
     yield "json falcon", byte_level(gpt2, falcon_steps())
     yield "json command-r", byte_level(gpt2, [digits(True), raw_bytes(True)])
-    yield "json prefix space", byte_level(
+    yield "json accents", byte_level(
         gpt2, [pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=True)],
         normalizer=normalizers.Sequence([normalizers.Lowercase(), normalizers.NFD(), normalizers.StripAccents()]))
     for behavior in ("removed", "merged_with_previous", "merged_with_next", "contiguous"):
@@ -240,12 +250,14 @@ def main():
     for name, load, build in gguf_cases(args.shared, real_model):
         if wanted(name):
             vocabulary = load(name)
-            wrong += compare(name, args.driver, vocabulary.path, texts, *with_huggingface(build(vocabulary)))
+            tokenizer = build(vocabulary)
+            wrong += compare(name, args.driver, vocabulary.path, inputs_for(tokenizer, texts),
+                             *with_huggingface(tokenizer))
     for name, tokenizer in json_cases(args.shared):
         if wanted(name):
             with tempfile.TemporaryDirectory() as temp:
                 tokenizer.save(os.path.join(temp, "tokenizer.json"))
-                wrong += compare(name, args.driver, temp, texts, *with_huggingface(tokenizer))
+                wrong += compare(name, args.driver, temp, inputs_for(tokenizer, texts), *with_huggingface(tokenizer))
     if wanted("mistral_v1"):
         model = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "mistral_v1", "tokenizer.model"))
         wrong += compare("mistral_v1", args.driver, os.path.join(folder, "mistral_v1"), texts,

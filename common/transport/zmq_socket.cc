@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <string_view>
 
 #include "common/base/check.h"
 #include "common/base/unique_fd.h"
@@ -139,12 +140,16 @@ StatusOr<ZmqSocket> ZmqSocket::Open(Fabric& fabric, ZmqType type, const Options&
 ZmqSocket::ZmqSocket(ZmqSocket&& other) noexcept
     : fabric_(other.fabric_),
       socket_(std::exchange(other.socket_, nullptr)),
-      endpoint_(std::move(other.endpoint_)) {}
+      endpoint_(std::move(other.endpoint_)),
+      bound_(other.bound_) {}
 
 ZmqSocket::~ZmqSocket() {
   if (socket_ == nullptr) return;
   ::zmq_close(socket_);
   fabric_->CountSocket(-1);
+  // libzmq 4.3.4 leaves the file of a bound ipc endpoint behind; a clean end leaves nothing.
+  constexpr std::string_view kIpc = "ipc://";
+  if (bound_ && endpoint_.starts_with(kIpc)) ::unlink(endpoint_.c_str() + kIpc.size());
 }
 
 Status ZmqSocket::Bind(const std::string& endpoint) {
@@ -161,6 +166,7 @@ Status ZmqSocket::Bind(const std::string& endpoint) {
   size_t length = sizeof real;
   CHECK_EQ(::zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, real, &length), 0);
   endpoint_ = real;
+  bound_ = true;
   return OkStatus();
 }
 

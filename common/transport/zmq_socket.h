@@ -54,6 +54,7 @@ class ZmqSocket {
   Fabric* fabric_;
   void* socket_;
   std::string endpoint_;
+  bool bound_ = false;
 };
 
 // What a monitor says about a connection.

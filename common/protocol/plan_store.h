@@ -46,6 +46,15 @@ class PlanStore {
     }
     return missing;
   }
+  // A plan that is here is about that sequence.
+  bool Names(SequenceId sequence) const {
+    for (const auto& [step, plan] : plans_) {
+      for (const SequencePlan& planned : plan.sequences) {
+        if (planned.sequence == sequence) return true;
+      }
+    }
+    return false;
+  }
   // In plan order.
   const std::map<StepId, StepPlan>& pending() const { return plans_; }
   StepId newest() const { return newest_; }

@@ -17,6 +17,8 @@ namespace paceline {
 namespace {
 
 constexpr int kExitProtocol = 75;
+// A frame may be faster than its plan: they travel on different planes.
+constexpr Duration kPlanPatience = 20ms;
 
 }  // namespace
 
@@ -59,12 +61,12 @@ class StageCore::Impl {
   void Handle(const Probe& probe, Instant now, stage::Outbox& out);
   void Handle(const ProbeSeen& seen, Instant now, stage::Outbox& out);
 
-  bool PlanNames(SequenceId sequence) const;
   bool OfThisGeneration(const Generation& generation);
   void Confirm(stage::Outbox& out);
   // Its rows in the running frame may be dead now.
   void Hint(SequenceId sequence, stage::Outbox& out);
-  void AskForPlan(StepId step, Instant now, stage::Outbox& out);
+  // `patience`: how long it may still be on its way; 0 when the lane has shown that it is lost.
+  void AskForPlan(StepId step, Duration patience, Instant now, stage::Outbox& out);
   void AskAgain(Instant now, stage::Outbox& out);
 
   // Runs what can run until something executes or nothing is ready.
@@ -95,7 +97,7 @@ class StageCore::Impl {
   PayloadHandle stale_input_;  // of such a frame
   StepId executing_step_;
   Instant run_started_ = Instant::min();
-  absl::flat_hash_map<StepId, Instant> plan_asked_;  // when each missing plan was last asked for
+  absl::flat_hash_map<StepId, Instant> plan_ask_at_;  // plans and admissions that are missing
 
   std::string phase_ = "starting";
   Instant booted_ = Instant::min();
@@ -151,7 +153,7 @@ void StageCore::Impl::Handle(const Reconfigure& config, Instant, stage::Outbox& 
     plans_.Clear();
     launcher_.Clear();
   }
-  plan_asked_.clear();
+  plan_ask_at_.clear();
   prober_.Stop();
   const bool tiny = options_.broken == ProtocolBreak::kP17TinyRing;
   ring_.Reset(tiny ? 1 : size_t{config.num_slots} + config.launch_window + kLogRingMargin);  // P16, P17
@@ -178,13 +180,13 @@ void StageCore::Impl::Confirm(stage::Outbox& out) {
 
 void StageCore::Impl::Handle(const StepPlan& plan, Instant now, stage::Outbox& out) {
   if (!plans_.Add(plan)) return;
-  plan_asked_.erase(plan.step);
+  plan_ask_at_.erase(plan.step);
   for (const SequencePlan& sequence : plan.sequences) {
     // A plan of a newer lineage exists because the older one is dead; the running frame hears it too.
     book_.Note(sequence.sequence, sequence.lineage);
     Hint(sequence.sequence, out);
   }
-  for (StepId missing : plans_.Missing()) AskForPlan(missing, now, out);
+  for (StepId missing : plans_.Missing()) AskForPlan(missing, Duration::zero(), now, out);
   Pump(now, out);
 }
 
@@ -218,20 +220,11 @@ void StageCore::Impl::Handle(const Release& release, Instant, stage::Outbox& out
 }
 
 void StageCore::Impl::Handle(const Cancel& cancel, Instant now, stage::Outbox& out) {
-  const bool raised = PlanNames(cancel.sequence) ? book_.Note(cancel.sequence, cancel.lineage)
-                                                 : book_.NoteIfKnown(cancel.sequence, cancel.lineage);
+  const bool raised = plans_.Names(cancel.sequence) ? book_.Note(cancel.sequence, cancel.lineage)
+                                                    : book_.NoteIfKnown(cancel.sequence, cancel.lineage);
   if (!raised) return;
   Hint(cancel.sequence, out);
   Pump(now, out);  // what waited for its proposal need not any more
-}
-
-bool StageCore::Impl::PlanNames(SequenceId sequence) const {
-  for (const auto& [step, plan] : plans_.pending()) {
-    for (const SequencePlan& planned : plan.sequences) {
-      if (planned.sequence == sequence) return true;
-    }
-  }
-  return false;
 }
 
 void StageCore::Impl::Handle(const Verdict& verdict, Instant now, stage::Outbox& out) {
@@ -295,7 +288,7 @@ bool StageCore::Impl::LaunchOne(Instant now, stage::Outbox& out) {
   if (!decision) return false;
   const StepPlan& plan = *plans_.Find(decision->step);
   if (last() && !AdmissionsAreHere(plan)) {
-    AskForPlan(plan.step, now, out);
+    AskForPlan(plan.step, kPlanPatience, now, out);
     return false;
   }
   if (options_.broken == ProtocolBreak::kP1DropsDeadSteps &&
@@ -337,7 +330,7 @@ bool StageCore::Impl::TakeOneFrame(Instant now, stage::Outbox& out) {
       Leave(DataLossError("step {} came down the pipe twice", front->header.step), out);
       return false;
     }
-    AskForPlan(front->header.step, now, out);
+    AskForPlan(front->header.step, kPlanPatience, now, out);
     return false;
   }
   StartRun(intake_.Take(), *plan, now, out);
@@ -360,7 +353,7 @@ void StageCore::Impl::StartRun(Frame frame, const StepPlan& plan, Instant now, s
   run_started_ = now;
   executing_step_ = run_->header().step;
   plans_.Finish(executing_step_);
-  plan_asked_.erase(executing_step_);
+  plan_ask_at_.erase(executing_step_);
   stats_.rows_run += run_->rows_run();
   stats_.rows_dead += run_->rows_dead();
   stats_.position_mismatches += run_->positions_off();
@@ -414,21 +407,21 @@ void StageCore::Impl::Leave(Status reason, stage::Outbox& out) {
 
 // ---------------------------------------------------------------- time
 
-void StageCore::Impl::AskForPlan(StepId step, Instant now, stage::Outbox& out) {
-  const auto [it, is_new] = plan_asked_.try_emplace(step, now);
-  if (!is_new && now < it->second + options_.ask_again) return;
-  it->second = now;
+void StageCore::Impl::AskForPlan(StepId step, Duration patience, Instant now, stage::Outbox& out) {
+  Instant& ask_at = plan_ask_at_.try_emplace(step, now + patience).first->second;
+  if (now < ask_at) return;
+  ask_at = now + options_.ask_again;
   ++stats_.plans_asked_again;
   out.emplace_back(stage::SendControl{PlanRequest{generation_, step}});
 }
 
 void StageCore::Impl::AskAgain(Instant now, stage::Outbox& out) {
   std::vector<StepId> due;
-  for (const auto& [step, asked] : plan_asked_) {
-    if (now >= asked + options_.ask_again) due.push_back(step);
+  for (const auto& [step, ask_at] : plan_ask_at_) {
+    if (now >= ask_at) due.push_back(step);
   }
   std::sort(due.begin(), due.end());
-  for (StepId step : due) AskForPlan(step, now, out);
+  for (StepId step : due) AskForPlan(step, Duration::zero(), now, out);
   if (!first()) return;
   for (StepId step : launcher_.ProposalsToAsk(now)) {
     ++stats_.proposals_asked_again;
@@ -460,7 +453,7 @@ void StageCore::Impl::OnTick(Instant now, stage::Outbox& out) {
 Instant StageCore::Impl::NextDeadline() const {
   if (left_) return Instant::max();
   Instant next = std::min(heartbeat_next_, prober_.next());
-  for (const auto& [step, asked] : plan_asked_) next = std::min(next, asked + options_.ask_again);
+  for (const auto& [step, ask_at] : plan_ask_at_) next = std::min(next, ask_at);
   if (first() && confirmed_) next = std::min(next, launcher_.NextDeadline(executing_));
   return next;
 }

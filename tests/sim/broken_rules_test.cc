@@ -12,7 +12,7 @@
 namespace paceline::sim {
 namespace {
 
-constexpr uint64_t kSeedsMax = 400;
+constexpr uint64_t kSeedsMax = 2000;
 
 struct Switch {
   ProtocolBreak broken;

@@ -185,7 +185,7 @@ def test_B070_a_bad_speculative_config_is_refused_before_any_process_starts(conf
     (["--max-model-len", "100000"], ["max-model-len", "8192"]),
     (["--host", "0.0.0.0"], ["api-key"]),
     (["--kv-cache-memory-bytes", "1000"], ["kv"]),
-    (["--nnodes", "2"], ["127.0.0.1"]),
+    (["-pp", "2", "--nnodes", "2"], ["127.0.0.1"]),
     (["--distributed-executor-backend", "ray"], ["ray"]),
 ])
 def test_a_flag_that_cannot_be_honoured_is_refused_with_what_to_write(args, says):

@@ -179,11 +179,17 @@ def test_a_stop_string_cuts_text_before_it(client, stream):
 
 
 def test_B025_text_ids_logprobs_and_usage_end_at_one_token_with_drafts(client):
-    answer = complete(client, prompt=" ha" * 40, max_tokens=24, stop=[" ha ha ha"], logprobs=2,
-                      extra_body={"return_token_ids": True})
-    choice = answer.choices[0]
-    assert choice.finish_reason == "stop" and " ha ha ha" not in choice.text
-    assert len(choice.token_ids) == len(choice.logprobs.tokens) == answer.usage.completion_tokens
+    fields = dict(prompt=" ha" * 40, max_tokens=24, logprobs=2, extra_body={"return_token_ids": True, "ignore_eos": True})
+    whole = complete(client, **fields).choices[0]
+    stop = "".join(whole.logprobs.tokens[8:11])  # three tokens, so that a run of accepted drafts may hold it
+
+    answer = complete(client, **fields, stop=[stop])
+
+    choice, tokens = answer.choices[0], answer.choices[0].logprobs.tokens
+    assert choice.finish_reason == "stop" and choice.text == whole.text[:whole.text.index(stop)]
+    assert stop in "".join(tokens) and stop not in "".join(tokens[:-1])
+    assert choice.token_ids == whole.token_ids[:len(tokens)]
+    assert answer.usage.completion_tokens == len(tokens)
 
 
 # Choices and seeds

@@ -9,6 +9,7 @@ its session number, whatever became of its parents. Each has a runtime folder an
 """
 
 import contextlib
+import ctypes
 import http.client
 import json
 import os
@@ -89,6 +90,11 @@ def shared_memory_files():
     return {name for name in os.listdir("/dev/shm") if "paceline" in name}
 
 
+def end_with_this_process():
+    """Runs in the child: when the test run is killed, its servers get SIGTERM instead of staying."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
 class Process:
     """One started program in a session, a runtime folder and a log file of its own."""
 
@@ -101,7 +107,8 @@ class Process:
         env = clean_environment(XDG_RUNTIME_DIR=str(self.runtime), **(env or {}))
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen([*prefix, program(name), *map(str, args)], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+                                            stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True,
+                                            preexec_fn=end_with_this_process)
         self.session = self.process.pid
 
     def log(self):

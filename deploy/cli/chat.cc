@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -211,7 +212,9 @@ int Talk(Conversation& conversation) {
       std::fflush(stdout);
     }
     if (!std::getline(std::cin, line)) {
-      if (cancel_answer.exchange(false) && !std::cin.eof()) {
+      // A read that ctrl-C interrupted looks like the end of input to std::cin; only stdio tells them apart.
+      if (cancel_answer.exchange(false) && std::feof(stdin) == 0) {
+        std::clearerr(stdin);
         std::cin.clear();
         continue;
       }

@@ -12,6 +12,9 @@ namespace {
 constexpr Duration kGaugeInterval = 1s;
 constexpr Duration kFiguresInterval = 10s;
 constexpr Duration kDrainPoll = 20ms;
+constexpr Duration kWaitTick = 500ms;
+constexpr uint64_t kTicksPerLine = 10;       // who is missing, every 5 s
+constexpr Duration kGoodbyeTimeout = 100ms;  // one more turn of the loop lets the goodbyes leave
 
 }  // namespace
 
@@ -46,6 +49,7 @@ Status CoordinatorShell::Start() {
                                                  std::move(callbacks)));
   LogInfo("control_listening", "endpoint={}", control_->endpoint());
   loop_.Every(kGaugeInterval, [this] { RecordFigures(); });
+  loop_.Every(kWaitTick, [this] { OnWaitTick(); });
   if (config_.log_stats) loop_.Every(kFiguresInterval, [this] { LogFigures(); });
   Tell([](CoordinatorCore& core, Instant now, coord::Outbox& out) { core.OnTick(now, out); });
   return OkStatus();
@@ -124,10 +128,38 @@ void CoordinatorShell::PublishReadiness() {
               core_.drafter_ready() ? "yes" : "no");
     } else {
       LogWarn("not_ready", "reason=\"{}\"", Message(status));
+      not_ready_since_ = MonotonicNow();
     }
   }
+  ReportDrafter();
   std::lock_guard lock(readiness_mutex_);
   readiness_ = std::move(status);
+}
+
+void CoordinatorShell::ReportDrafter() {
+  if (core_.drafter_ready() == had_drafter_) return;
+  had_drafter_ = !had_drafter_;
+  if (had_drafter_)
+    LogInfo("drafter_ready", "generation={}", core_.generation().counter);
+  else
+    LogWarn("drafter_lost", "then=\"requests go on without drafts\"");
+}
+
+// Names whom the group waits for, and gives up after --distributed-timeout-seconds.
+void CoordinatorShell::OnWaitTick() {
+  const Status status = Readiness();
+  if (status.ok() || draining_) return;
+  const double waited = ToSeconds(MonotonicNow() - not_ready_since_);
+  if (waited > config_.group_timeout_seconds) {
+    draining_ = true;
+    exit_code_ = kExitPeersLost;
+    LogError("group_not_formed", "seconds={:.0f} reason=\"{}\" flag=--distributed-timeout-seconds", waited,
+             Message(status));
+    Shutdown(Message(status));
+    loop_.After(kGoodbyeTimeout, [this] { loop_.Stop(); });
+  } else if (++wait_ticks_ % kTicksPerLine == 0) {
+    LogInfo("waiting_for_group", "seconds={:.0f} reason=\"{}\"", waited, Message(status));
+  }
 }
 
 void CoordinatorShell::Carry(coord::Send&& action) {
@@ -174,6 +206,7 @@ void CoordinatorShell::Carry(coord::FollowVerdicts&& action) {
 }
 
 void CoordinatorShell::Drain(Instant deadline, std::function<void()> done) {
+  draining_ = true;
   core_.Drain();
   PublishReadiness();
   if (core_.idle() || MonotonicNow() >= deadline) {
@@ -189,7 +222,8 @@ void CoordinatorShell::Shutdown(std::string_view reason) {
 
 void CoordinatorShell::RecordFigures() {
   CoordinatorStats stats = core_.stats();
-  metrics_.SetQueue(static_cast<uint32_t>(stats.requests_running), static_cast<uint32_t>(stats.requests_waiting));
+  metrics_.SetQueue(static_cast<uint32_t>(stats.requests_running),
+                    static_cast<uint32_t>(stats.requests_waiting));
   if (stats.kv_blocks_total > 0) {
     metrics_.SetKvUsage(1.0 - static_cast<double>(stats.kv_blocks_free) / stats.kv_blocks_total);
     metrics_.SetCacheConfig(config_.block_size, stats.kv_blocks_total);

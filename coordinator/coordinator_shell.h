@@ -16,6 +16,8 @@
 #include <mutex>
 
 #include "common/actor/event_loop.h"
+#include "common/base/clock.h"
+#include "common/base/exit_code.h"
 #include "common/config/serve_config.h"
 #include "common/transport/control_channel.h"
 #include "common/transport/fabric.h"
@@ -34,6 +36,8 @@ class CoordinatorShell : public Engine {
   // Binds the control endpoint. FailedPrecondition: another coordinator is there.
   Status Start();
   EventLoop& loop() { return loop_; }
+  // What the process ends with: not 0 when the group was not whole for --distributed-timeout-seconds.
+  int exit_code() const { return exit_code_; }
 
   // Engine; any thread.
   StatusOr<SequenceId> Submit(GenerationRequest request, GenerationSink sink) override;
@@ -56,6 +60,8 @@ class CoordinatorShell : public Engine {
   void Carry(coord::FollowVerdicts&& action);
   void OnSubmitted(SequenceId sequence, GenerationRequest request, GenerationSink sink);
   void PublishReadiness();
+  void ReportDrafter();
+  void OnWaitTick();
   void RecordFigures();
   void LogFigures();
 
@@ -72,6 +78,11 @@ class CoordinatorShell : public Engine {
   Instant timer_at_ = Instant::max();
   CoordinatorStats logged_;  // as of the last line of figures
   bool was_ready_ = false;
+  bool had_drafter_ = false;
+  bool draining_ = false;
+  Instant not_ready_since_ = MonotonicNow();
+  uint64_t wait_ticks_ = 0;
+  int exit_code_ = kExitOk;
 
   std::atomic<uint64_t> next_sequence_{1};
   std::atomic<size_t> num_open_{0};

@@ -78,7 +78,7 @@ int Serve(const ServeConfig& config) {
   if (!signals.ok()) return RefuseStart(signals.status());
   shell.loop().Run();
   (*api)->Stop(1s);
-  return kExitOk;
+  return shell.exit_code();
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kComputeTasksMax = 65536;
 // How long a worker whose edge failed waits for the next generation before it leaves and is started anew.
 constexpr Duration kNextGenerationTimeout = 10s;
+// Longest wait for a proposal with --draft-wait-share above 1.
+constexpr Duration kPatientWaitMax = 2s;
 
 std::string HostName() {
   char name[256] = {};
@@ -28,6 +30,9 @@ StageOptions MakeCoreOptions(const ServeConfig& config, const WorkerId& self, co
   options.hidden_size = setup.source->config().hidden_size;
   options.vocab_size = setup.source->config().vocab_size;
   options.late.share = config.draft_wait_share;
+  // More than a step is asked for by somebody who wants the drafts rather than the time: then the usual
+  // ceiling would take back what the flag says.
+  if (config.draft_wait_share > 1) options.late.ceiling = kPatientWaitMax;
   return options;
 }
 
@@ -184,7 +189,8 @@ void StageShell::Carry(stage::BuildEdges&& action) {
   payloads_.Clear();
   dead_.Clear();
   edges_generation_ = config.generation;
-  // Stage 0 hears refusals early, so that dead steps are launched dead; a stage that is also the last knows them.
+  // Stage 0 hears refusals early, so that dead steps are launched dead; a stage that is also the last knows
+  // them.
   verdicts_heard_ = is_first() && !is_last() ? Follow(config.verdicts, "verdicts") : nullptr;
   edges_pending_ = 1 + (is_first() ? 0 : 1) + (is_last() ? 0 : 1);
   EventLoop& loop = runtime_.loop();

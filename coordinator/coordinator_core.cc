@@ -84,6 +84,7 @@ void CoordinatorCore::Impl::OnCancel(SequenceId sequence, Instant now, coord::Ou
   if (it == choices_.end()) return;
   GenerationDelta delta;
   delta.finish = FinishReason::kCancelled;
+  delta.was_running = it->second->running;
   Finish(*it->second, std::move(delta), out);
   Schedule(now, out);
 }

@@ -178,6 +178,11 @@ void CoordinatorShell::Carry(coord::Deliver&& action) {
     return;
   }
   RecordFigures();  // before the client can ask
+  if (delta.finish == FinishReason::kCancelled) {
+    metrics_.Cancelled(!delta.was_running     ? CancelPhase::kQueue
+                       : delta.num_steps == 0 ? CancelPhase::kPrefill
+                                              : CancelPhase::kDecode);
+  }
   const GenerationSink sink = std::move(it->second);
   open_.erase(it);
   num_open_.fetch_sub(1);

@@ -30,7 +30,8 @@ int RunProgram(const std::vector<std::string>& args, std::string_view name,
                const std::function<int(const ServeConfig&)>& body) {
   const SettingsInput input{args, ProcessEnvironment()};
   if (input.args.size() == 1 && input.args[0] == "--version") {
-    fmt::print("{} {} build {} protocol {}.{}\n", name, kPacelineVersion, kBuildId, kProtocolMajor, kProtocolMinor);
+    fmt::print("{} {} build {} protocol {}.{}\n", name, kPacelineVersion, kBuildId, kProtocolMajor,
+               kProtocolMinor);
     return kExitOk;
   }
   StatusOr<ParsedSettings> parsed = ReadSettings(input);

@@ -62,6 +62,7 @@ struct GenerationDelta {
   std::optional<TokenId> stop_token;  // the stop id that ended it, if not the primary end id
   std::string stop_string;            // the stop string that ended it
   Status error;                       // with kError
+  bool was_running = false;           // with kCancelled: it had left the queue
   // Totals of the choice so far: for usage and per-request acceptance.
   uint32_t num_drafted = 0;
   uint32_t num_accepted = 0;

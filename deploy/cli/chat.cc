@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -201,6 +200,17 @@ class Conversation {
   std::optional<Instant> first_token_;
 };
 
+// Waits until a line was typed, or the end of input; false: ctrl-C came first. A signal between a look at the
+// flag and a blocking read would go unnoticed, so this looks again from time to time.
+bool WaitForLine() {
+  constexpr int kLookMillis = 100;
+  while (!cancel_answer.exchange(false)) {
+    pollfd typed{STDIN_FILENO, POLLIN, 0};
+    if (poll(&typed, 1, kLookMillis) > 0) return true;
+  }
+  return false;
+}
+
 // Reads lines until the end of input; an empty one is skipped, ctrl-C at the prompt too.
 int Talk(Conversation& conversation) {
   const bool person = isatty(STDIN_FILENO) != 0;
@@ -210,16 +220,9 @@ int Talk(Conversation& conversation) {
     if (person) {
       fmt::print("\n> ");
       std::fflush(stdout);
+      if (!WaitForLine()) continue;
     }
-    if (!std::getline(std::cin, line)) {
-      // A read that ctrl-C interrupted looks like the end of input to std::cin; only stdio tells them apart.
-      if (cancel_answer.exchange(false) && std::feof(stdin) == 0) {
-        std::clearerr(stdin);
-        std::cin.clear();
-        continue;
-      }
-      return kExitOk;
-    }
+    if (!std::getline(std::cin, line)) return kExitOk;
     if (line.empty()) continue;
     if (const Status status = conversation.Ask(line); !status.ok())
       fmt::print(stderr, "error: {}\n", Message(status));

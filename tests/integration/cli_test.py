@@ -132,7 +132,7 @@ def test_ctrl_c_while_nothing_is_answered_keeps_the_prompt(server):
     with terminal("chat", "--url", server.url, "--temperature", "0", "--max-tokens", "8") as chat:
         chat.wait_for("> $")
         chat.type("half a line\x03")
-        chat.wait_for(r"half a line.*\n*> $", 10)
+        chat.wait_for(r"\n> $", 10)
         chat.type("Say yes.\n")
         chat.wait_for("tokens, first after", 60)
 

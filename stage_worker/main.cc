@@ -8,7 +8,6 @@
 #include "common/cluster/program.h"
 #include "common/cluster/served_model.h"
 #include "common/cluster/worker_runtime.h"
-#include "common/model/memory_plan.h"
 #include "kernels/common/numerics.h"
 #include "stage_worker/stage_shell.h"
 
@@ -19,7 +18,6 @@ StatusOr<StageSetup> MakeSetup(const ServeConfig& config) {
   ASSIGN_OR_RETURN(ServedModel served, OpenServedModel(config));
   StageSetup setup;
   setup.stage = static_cast<uint32_t>(config.worker_rank);
-  const ModelConfig& model = served.source->config();
   CpuExecutorOptions& executor = setup.executor;
   executor.layers = served.stages[setup.stage];
   executor.rows_max = config.max_batched_tokens;
@@ -28,18 +26,7 @@ StatusOr<StageSetup> MakeSetup(const ServeConfig& config) {
   executor.kv_dtype = config.kv_dtype;
   executor.threads = ThreadsPerWorker(config);
 
-  KvPlanInput input;
-  input.config = &model;
-  input.layers = executor.layers;
-  input.block_size = config.block_size;
-  input.kv_dtype = config.kv_dtype;
-  input.weight_bytes = StageWeightBytes(executor.layers, model, served.source->Entries());
-  input.host_bytes = HostMemoryBytes();
-  input.memory_share = config.memory_share;
-  input.ranks_on_host = std::max(1u, config.pipeline_size / config.num_nodes);
-  input.pool_bytes_wanted = config.kv_cache_bytes;
-  input.context_len = served.max_model_len;
-  input.max_num_seqs = config.max_num_seqs;
+  const KvPlanInput input = KvInputOfStage(config, served, setup.stage);
   ASSIGN_OR_RETURN(const KvPlan plan, PlanKvPool(input));
   executor.kv_blocks = plan.blocks;
   LogInfo("stage_planned", "layers={}..{} weight_mib={} kv_mib={} kv_blocks={} threads={} isa={} numerics={}",

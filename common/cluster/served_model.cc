@@ -50,6 +50,23 @@ Fingerprint MakeFingerprint(const ServeConfig& config, const ServedModel& served
   return fingerprint;
 }
 
+KvPlanInput KvInputOfStage(const ServeConfig& config, const ServedModel& served, uint32_t stage) {
+  const ModelConfig& model = served.source->config();
+  KvPlanInput input;
+  input.config = &model;
+  input.layers = served.stages[stage];
+  input.block_size = config.block_size;
+  input.kv_dtype = config.kv_dtype;
+  input.weight_bytes = StageWeightBytes(input.layers, model, served.source->Entries());
+  input.host_bytes = HostMemoryBytes();
+  input.memory_share = config.memory_share;
+  input.ranks_on_host = std::max(1u, config.pipeline_size / config.num_nodes);
+  input.pool_bytes_wanted = config.kv_cache_bytes;
+  input.context_len = served.max_model_len;
+  input.max_num_seqs = config.max_num_seqs;
+  return input;
+}
+
 uint32_t ThreadsPerWorker(const ServeConfig& config) {
   if (config.threads > 0) return config.threads;
   const uint32_t stages_here = std::max(1u, config.pipeline_size / std::max(1u, config.num_nodes));

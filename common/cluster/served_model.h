@@ -15,6 +15,7 @@
 
 #include "common/base/status.h"
 #include "common/config/serve_config.h"
+#include "common/model/memory_plan.h"
 #include "common/model/partition.h"
 #include "common/model/weight_source.h"
 #include "common/protocol/membership.h"
@@ -31,6 +32,9 @@ StatusOr<ServedModel> OpenServedModel(const ServeConfig& config);
 
 // What the handshake compares. `numerics_class` is empty from a process that computes nothing.
 Fingerprint MakeFingerprint(const ServeConfig& config, const ServedModel& served, std::string numerics_class);
+
+// What sizes the KV pool of that stage: the same for `paceline plan` and for the stage worker.
+KvPlanInput KvInputOfStage(const ServeConfig& config, const ServedModel& served, uint32_t stage);
 
 // Compute threads of one worker: --threads, else this host's cores over the workers that compute on it.
 uint32_t ThreadsPerWorker(const ServeConfig& config);

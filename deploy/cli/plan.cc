@@ -4,7 +4,6 @@
 
 #include "common/base/exit_code.h"
 #include "common/cluster/served_model.h"
-#include "common/model/memory_plan.h"
 #include "deploy/cli/output.h"
 #include "nlohmann/json.hpp"
 
@@ -12,22 +11,10 @@ namespace paceline {
 namespace {
 
 StatusOr<StagePlan> PlanStage(const ServeConfig& config, const ServedModel& served, uint32_t stage) {
-  const ModelConfig& model = served.source->config();
-  const StageLayers& layers = served.stages[stage];
-  KvPlanInput input;
-  input.config = &model;
-  input.layers = layers;
-  input.block_size = config.block_size;
-  input.kv_dtype = config.kv_dtype;
-  input.weight_bytes = StageWeightBytes(layers, model, served.source->Entries());
-  input.host_bytes = HostMemoryBytes();
-  input.memory_share = config.memory_share;
-  input.ranks_on_host = std::max(1u, config.pipeline_size / config.num_nodes);
-  input.pool_bytes_wanted = config.kv_cache_bytes;
-  input.context_len = served.max_model_len;
-  input.max_num_seqs = config.max_num_seqs;
+  const KvPlanInput input = KvInputOfStage(config, served, stage);
   ASSIGN_OR_RETURN(const KvPlan kv, PlanKvPool(input));
-  return StagePlan{stage, layers.first, layers.end, input.weight_bytes, kv.pool_bytes(), kv.blocks};
+  return StagePlan{stage,           input.layers.first, input.layers.end, input.weight_bytes,
+                   kv.pool_bytes(), kv.blocks};
 }
 
 // Bytes of weights that a decode step streams on that stage: the embedding is a few rows.

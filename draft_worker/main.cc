@@ -6,6 +6,7 @@
 #include "common/cluster/served_model.h"
 #include "common/cluster/worker_runtime.h"
 #include "common/model/memory_plan.h"
+#include "common/text/same_vocabulary.h"
 #include "draft_worker/draft_shell.h"
 #include "draft_worker/model_proposer.h"
 #include "draft_worker/ngram_proposer.h"

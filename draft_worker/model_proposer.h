@@ -85,8 +85,4 @@ class ModelProposer : public Proposer {
   std::vector<float> logits_;
 };
 
-// Every id of the draft stands for the same token in the target. InvalidArgument: both sizes, or the first id
-// that differs. Padding rows beyond the tokenizer's ids do not count.
-Status CheckSameVocabulary(const std::string& target_model, const std::string& draft_model);
-
 }  // namespace paceline

@@ -4,6 +4,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/cluster/served_model.h"
+#include "common/text/same_vocabulary.h"
 #include "deploy/cli/output.h"
 #include "nlohmann/json.hpp"
 
@@ -85,6 +86,7 @@ StatusOr<ClusterPlan> MakePlan(const ServeConfig& config) {
   if (config.speculative.method == DraftMethod::kDraftModel) {
     StatusOr<std::unique_ptr<WeightSource>> draft = OpenModel(config.speculative.model);
     if (!draft.ok()) return Annotate(draft.status(), "speculative-config.model");
+    RETURN_IF_ERROR(CheckSameVocabulary(config.model, config.speculative.model));
     for (const TensorEntry& entry : (*draft)->Entries()) plan.draft_bytes += entry.ignored ? 0 : entry.bytes;
   }
   return plan;

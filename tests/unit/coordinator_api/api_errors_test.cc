@@ -62,7 +62,8 @@ TEST_F(ApiErrors, AnObjectOfManyKeysCostsLinearTime) {
 
   EXPECT_EQ(Send(Post("/v1/completions", body)).status, 200) << "fields named nowhere are ignored";
 
-  EXPECT_LT(MonotonicNow() - start, 2s);
+  // Quadratic work over the keys takes minutes; the bound leaves room for sanitizers on a busy machine.
+  EXPECT_LT(MonotonicNow() - start, 15s);
 }
 
 TEST_F(ApiErrors, B136_B137_IdsOutsideTheVocabularyAre400NamingThem) {

@@ -301,7 +301,7 @@ TEST_F(ApiStream, B101_ASlowReaderPausesTheEngine) {
   // Twenty alternatives for each of three tokens make an event of several kB: more in all than sockets hold.
   client.Send(Post("/v1/completions", R"({"prompt":"x","stream":true,"max_tokens":99000,"logprobs":20})"));
 
-  ASSERT_TRUE(Eventually([&] { return engine_.num_pauses() > 0; }, 20s));
+  ASSERT_TRUE(Eventually([&] { return engine_.num_pauses() > 0; }, 100s));
 
   const RawResponse response = client.Read(60s);
   EXPECT_TRUE(response.complete);

@@ -106,6 +106,7 @@ void CoordinatorShell::OnSubmitted(SequenceId sequence, GenerationRequest reques
     refused.error = status;
     out.push_back(coord::Deliver{sequence, std::move(refused)});
   });
+  RecordFigures();
 }
 
 void CoordinatorShell::Cancel(SequenceId sequence) {

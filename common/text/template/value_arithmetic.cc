@@ -137,9 +137,11 @@ StatusOr<Value> RepeatString(Runtime& runtime, const Value& text, int64_t count)
                                   unit.size(), runtime.heap.string_bytes_max());
   }
   RETURN_IF_ERROR(runtime.Work(times * unit.size()));
+  const size_t length = times * unit.size();
   std::string out;
-  out.reserve(times * unit.size());
-  for (size_t i = 0; i < times; ++i) out += unit;
+  out.reserve(length);
+  out = unit;
+  while (out.size() < length) out.append(out, 0, length - out.size());  // doubles
   return runtime.heap.String(std::move(out));
 }
 

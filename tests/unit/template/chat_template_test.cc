@@ -78,37 +78,48 @@ TEST(ChatTemplate, B125_EmptyAssistantTurnsRenderAsAnyOther) {
   EXPECT_EQ(*text, "<user>a<assistant><user>b<assistant><user>c");
 }
 
+// Small enough that the tests end soon under the sanitizers too.
+RenderLimits SmallLimits() {
+  RenderLimits limits;
+  limits.output_bytes_max = 1 << 20;
+  limits.memory_bytes_max = 4 << 20;
+  limits.work_bytes_max = 32 << 20;
+  return limits;
+}
+
 TEST(ChatTemplate, EveryWayToGrowIsBounded) {
+  const RenderLimits small = SmallLimits();
   ExpectExhausted(
       "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
-      "memory_bytes_max");
+      "memory_bytes_max", small);
   ExpectExhausted("{% set l = [1] %}{% for i in range(99) %}{% set _ = l.extend(l) %}{% endfor %}",
-                  "memory_bytes_max");
-  ExpectExhausted("{% set s = 'A' * 3000000 %}{{ s | list | length }}", "memory_bytes_max");
-  ExpectExhausted("{% set s = 'A' * 3000000 %}{{ s.split('A') | length }}", "memory_bytes_max");
-  ExpectExhausted("{{ [0] * 90000000000000000 }}", "memory_bytes_max");
-  ExpectExhausted("{% set s = 'A' * 100000 %}{{ s | replace('A', s) }}", "output_bytes_max");
-  ExpectExhausted("{% set s = 'A' * 100000 %}{{ s.join(s) }}", "output_bytes_max");
-  ExpectExhausted("{{ 'a\nb' | indent(9000000) }}", "output_bytes_max");
-  ExpectExhausted("{{ [1, 2] | tojson(indent=9000000) }}", "output_bytes_max");
-  ExpectExhausted("{{ 'a'.rjust(9000000000) }}", "output_bytes_max");
-  ExpectExhausted("{{ 'a' | center(9000000000) }}", "output_bytes_max");
-  ExpectExhausted("{{ [1] | batch(9000000000, 0) | list }}", "memory_bytes_max");
+                  "memory_bytes_max", small);
+  ExpectExhausted("{% set s = 'A' * 400000 %}{{ s | list | length }}", "memory_bytes_max", small);
+  ExpectExhausted("{% set s = 'A' * 400000 %}{{ s.split('A') | length }}", "memory_bytes_max", small);
+  ExpectExhausted("{{ [0] * 90000000000000000 }}", "memory_bytes_max", small);
+  ExpectExhausted("{% set s = 'A' * 100000 %}{{ s | replace('A', s) }}", "output_bytes_max", small);
+  ExpectExhausted("{% set s = 'A' * 20000 %}{{ s.join(s) }}", "output_bytes_max", small);
+  ExpectExhausted("{{ 'a\nb' | indent(9000000) }}", "output_bytes_max", small);
+  ExpectExhausted("{{ [1, 2] | tojson(indent=9000000) }}", "output_bytes_max", small);
+  ExpectExhausted("{{ 'a'.rjust(9000000000) }}", "output_bytes_max", small);
+  ExpectExhausted("{{ 'a' | center(9000000000) }}", "output_bytes_max", small);
+  ExpectExhausted("{{ [1] | batch(9000000000, 0) | list }}", "memory_bytes_max", small);
   ExpectExhausted(
       "{% set ns = namespace(s='A') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
-      "output_bytes_max");
+      "output_bytes_max", small);
   ExpectExhausted(
       "{% set ns = namespace(s=['A']) %}{% for i in range(99) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}"
       "{{ ns.s }}",
-      "");
+      "", small);
 }
 
 TEST(ChatTemplate, WorkThatStepsDoNotSeeIsBounded) {
+  const RenderLimits small = SmallLimits();
   ExpectExhausted(
-      "{% set s = 'A' * 8000000 %}{% for i in range(100000) %}{% if 'B' in s %}{% endif %}{% endfor %}",
-      "work_bytes_max");
-  ExpectExhausted("{% set s = 'A' * 8000000 %}{% for i in range(100000) %}{% set t = s[::-1] %}{% endfor %}",
-                  "work_bytes_max");
+      "{% set s = 'A' * 1000000 %}{% for i in range(20000) %}{% if 'B' in s %}{% endif %}{% endfor %}",
+      "work_bytes_max", small);
+  ExpectExhausted("{% set s = 'A' * 1000000 %}{% for i in range(20000) %}{% set t = s[::-1] %}{% endfor %}",
+                  "work_bytes_max", small);
 }
 
 TEST(ChatTemplate, SearchesThatNoStepCountSeesArePaidFor) {
